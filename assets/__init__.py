@@ -1,0 +1,18 @@
+"""The graph's assets, one module a stage of lineage. Thin: declare, call gavel/, attach metadata."""
+
+import dagster as dg
+
+from assets.logs import log_assets
+from assets.reporting import report_assets
+from assets.task import task_assets
+from gavel.suite import Suite
+
+
+def build_assets(suite: Suite) -> list[dg.AssetsDefinition]:
+    """Every asset of the daily evaluation: the logs, one chain a task, the audit and the report."""
+    tasks = suite.task_names()
+    return [
+        *log_assets(suite),
+        *(asset for task in tasks for asset in task_assets(suite, task)),
+        *report_assets(suite, tasks),
+    ]

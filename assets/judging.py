@@ -1,0 +1,284 @@
+"""Stage judging, by day and shard: shards, verdicts, the invalid ones, and those asked again."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from assets.logs import CLEAN
+from assets.partitions import day_and_shard, sharded
+from assets.tables import (
+    VALID_ROWS,
+    Result,
+    check_spec,
+    declared_asset,
+    equality,
+    table_result,
+    valid_rows,
+    warning,
+)
+from gavel.inference.ask import Asked
+from gavel.inference.ledger import Ledger
+from gavel.judge.evaluate import Judged, judge_shard, regenerate
+from gavel.judge.releases import released_rubric
+from gavel.judge.tables import VOLATILE, verdict_check
+from gavel.judge.worklist import outcome, write_invalid
+from gavel.logs.shards import shard_rows, write_shard
+from gavel.logs.validity import SHARD_VALID
+from gavel.store.files import Store
+from gavel.store.tables import row_count
+from gavel.suite import Suite
+from resources import Evaluators, ParquetStore
+
+EVALUATOR_POOL = "evaluator"
+_PROGRESS_SECONDS = 5.0
+
+
+def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
+    """{task}/shards, verdicts, invalid and regenerated."""
+    partitions = sharded(suite)
+    rubric, shards_key, verdicts_key, invalid_key, regenerated_key = (
+        dg.AssetKey([task, name])
+        for name in ("rubric", "shards", "verdicts", "invalid", "regenerated")
+    )
+
+    @declared_asset(
+        shards_key,
+        f"1/{suite.shards} of the day's {task} records, round robin.",
+        group=task,
+        kinds={"parquet"},
+        partitions=partitions,
+        deps=[CLEAN],
+        checks=[
+            check_spec(
+                "dealt_round_robin", shards_key, "The shard holds its share of the day's records"
+            ),
+            check_spec(VALID_ROWS, shards_key, "Every record fits its schema"),
+        ],
+    )
+    def shards(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
+        day, shard = day_and_shard(context)
+        files = store.files
+        path, clean = files.table(f"{task}/shards", day, shard), files.existing("logs/clean", day)
+        rows = write_shard(clean, task, suite.shards, int(shard), path)
+        records = (
+            pl.scan_parquet(clean).filter(pl.col("task") == task).select(pl.len()).collect().item()
+        )
+        share = len(shard_rows(records, suite.shards, int(shard)))
+        sides = {"rows of the shard": rows, "its share": share, "records of the day": records}
+        return table_result(
+            shards_key.path,
+            path,
+            checks=[
+                equality("dealt_round_robin", sides, rows == share),
+                valid_rows(path, SHARD_VALID),
+            ],
+        )
+
+    @declared_asset(
+        verdicts_key,
+        "One verdict a record: valid, or invalid with its faults.",
+        group=task,
+        kinds={"parquet", "openai"},
+        partitions=partitions,
+        deps=[shards_key, rubric],
+        pool=EVALUATOR_POOL,
+        checks=[
+            check_spec(VALID_ROWS, verdicts_key, "Bounds, label sets and known faults hold"),
+            check_spec("invalid_rate", verdicts_key, "Few verdicts are invalid", blocking=False),
+        ],
+    )
+    def verdicts(
+        context: dg.AssetExecutionContext, store: ParquetStore, evaluators: Evaluators
+    ) -> Result:
+        day, shard = day_and_shard(context)
+        files = store.files
+        judge = evaluators.judge(task, released_rubric(files, task))
+        records = files.existing(f"{task}/shards", day, shard)
+        path = files.table(f"{task}/verdicts", day, shard)
+        with _ledger(context, files, task, day, shard) as ledger:
+            started = time.monotonic()
+            progress = _progress(context, row_count(records))
+            judged = judge_shard(judge, records, ledger, path, progress)
+            seconds = time.monotonic() - started
+        rate = judged.invalid / judged.rows if judged.rows else 0.0
+        bound = suite.quality.max_invalid_rate
+        sentences = (
+            [
+                f"{rate:.1%} of {judged.rows:,} verdicts are invalid (at most {bound:.1%} expected): "
+                f"{dict(judged.faults.most_common())}"
+            ]
+            if rate > bound
+            else []
+        )
+        return table_result(
+            verdicts_key.path,
+            path,
+            volatile=VOLATILE,
+            metadata={
+                "evaluator": judge.evaluator_name,
+                "model": judge.evaluator.model,
+                "rubric": f"{task} {judge.rubric.version} ({judge.rubric.hash})",
+                "invalid": judged.invalid,
+                "invalid_rate": rate,
+                **_figures([judged], seconds, path),
+            },
+            checks=[
+                valid_rows(path, verdict_check(judge.rubric)),
+                warning("invalid_rate", sentences, {"invalid_rate": rate}),
+            ],
+        )
+
+    @declared_asset(
+        invalid_key,
+        "Only the invalid verdicts, with their reasons: the work list.",
+        group=task,
+        kinds={"parquet"},
+        partitions=partitions,
+        deps=[verdicts_key],
+        checks=[
+            check_spec(
+                "shard_is_valid_plus_invalid",
+                invalid_key,
+                "Nothing is lost: shard = valid + invalid",
+            )
+        ],
+    )
+    def invalid(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
+        day, shard = day_and_shard(context)
+        files = store.files
+        path = files.table(f"{task}/invalid", day, shard)
+        counts = write_invalid(files.existing(f"{task}/verdicts", day, shard), path)
+        records = row_count(files.existing(f"{task}/shards", day, shard))
+        sides = {"shard": records, "valid": counts.valid, "invalid": counts.invalid}
+        holds = records == counts.valid + counts.invalid
+        return table_result(
+            invalid_key.path,
+            path,
+            volatile=VOLATILE,
+            metadata={f"fault_{code}": count for code, count in counts.by_fault.items()},
+            checks=[equality("shard_is_valid_plus_invalid", sides, holds)],
+        )
+
+    @declared_asset(
+        regenerated_key,
+        "New verdicts for the work list only, each attempt kept.",
+        group=task,
+        kinds={"parquet", "openai"},
+        partitions=partitions,
+        deps=[invalid_key, shards_key, rubric],
+        pool=EVALUATOR_POOL,
+        checks=[
+            check_spec(
+                "invalid_is_repaired_plus_unresolved",
+                regenerated_key,
+                "Nothing is lost: invalid = repaired + unresolved",
+            ),
+            check_spec(VALID_ROWS, regenerated_key, "Bounds, label sets and known faults hold"),
+        ],
+    )
+    def regenerated(
+        context: dg.AssetExecutionContext, store: ParquetStore, evaluators: Evaluators
+    ) -> Result:
+        day, shard = day_and_shard(context)
+        files = store.files
+        judge = evaluators.judge(task, released_rubric(files, task))
+        work = files.existing(f"{task}/invalid", day, shard)
+        records = files.existing(f"{task}/shards", day, shard)
+        path = files.table(f"{task}/regenerated", day, shard)
+        with _ledger(context, files, task, day, shard) as ledger:
+            started = time.monotonic()
+            progress = _progress(context, row_count(work))
+            attempts = regenerate(
+                judge, records, work, ledger, path, suite.regeneration_attempts, progress
+            )
+            seconds = time.monotonic() - started
+        invalid_rows = row_count(work)
+        result = outcome(work, path)
+        sides = {
+            "invalid": invalid_rows,
+            "repaired": result.repaired,
+            "unresolved": result.unresolved,
+        }
+        holds = invalid_rows == result.repaired + result.unresolved
+        return table_result(
+            regenerated_key.path,
+            path,
+            volatile=VOLATILE,
+            metadata={
+                "repaired": result.repaired,
+                "unresolved": result.unresolved,
+                "recovery_rate": result.repaired / invalid_rows if invalid_rows else None,
+                **_figures(attempts, seconds, path),
+            },
+            checks=[
+                equality("invalid_is_repaired_plus_unresolved", sides, holds),
+                valid_rows(path, verdict_check(judge.rubric)),
+            ],
+        )
+
+    return [shards, verdicts, invalid, regenerated]
+
+
+@contextmanager
+def _ledger(
+    context: dg.AssetExecutionContext, files: Store, task: str, day: str, shard: str
+) -> Iterator[Ledger]:
+    worker = f"{task}/{day}/{shard}"
+    with Ledger.open(files.ledger(f"{task}/{day}"), context.run_id, worker) as ledger:
+        yield ledger
+
+
+def _progress(
+    context: dg.AssetExecutionContext, total: int
+) -> Callable[[Asked, Counter[str]], None]:
+    """Log records done, rate, time left and faults by reason, every few seconds."""
+    started = last = time.monotonic()
+
+    def report(asked: Asked, faults: Counter[str]) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _PROGRESS_SECONDS:
+            return
+        last = now
+        done = asked.answered + asked.saved
+        rate = asked.answered / (now - started)
+        left = (total - done) / rate if rate else float("inf")
+        context.log.info(
+            f"{done:,} of {total:,} records, {rate:,.0f} answers/s, about {left:,.0f} s left; "
+            f"faults: {dict(faults.most_common()) or 'none'}; retries: {asked.retries:,}"
+        )
+
+    return report
+
+
+def _figures(attempts: Sequence[Judged], seconds: float, path: Path) -> dict[str, Any]:
+    """The operational figures of a partition, from what was asked and from the table it gave."""
+    answers = (
+        pl.scan_parquet(path)
+        .filter(~pl.col("reused"))
+        .unique(["request_hash", "attempt"])
+        .select(
+            pl.col("latency_ms").quantile(0.5).alias("latency_p50_ms"),
+            pl.col("latency_ms").quantile(0.95).alias("latency_p95_ms"),
+            pl.col("latency_ms").quantile(0.99).alias("latency_p99_ms"),
+            pl.col("prompt_tokens").sum(),
+            pl.col("completion_tokens").sum(),
+            pl.col("cost_usd").sum(),
+        )
+        .collect()
+        .row(0, named=True)
+    )
+    rows = sum(judged.rows for judged in attempts)
+    return {
+        "requests_sent": sum(judged.asked.sent for judged in attempts),
+        "requests_saved": sum(judged.asked.saved for judged in attempts),
+        "retries": sum(judged.asked.retries for judged in attempts),
+        "records_per_second": rows / seconds if seconds and rows else None,
+        **answers,
+    }

@@ -1,0 +1,126 @@
+"""Stage `logs`: source rows verbatim, the canonical records among them, and the rejected rest."""
+
+from typing import Any
+
+import dagster as dg
+
+from assets.partitions import daily
+from assets.tables import (
+    CODE_VERSION,
+    OWNERS,
+    VALID_ROWS,
+    Result,
+    check_spec,
+    declared_asset,
+    equality,
+    table_result,
+    told_plainly,
+    valid_rows,
+    warning,
+)
+from gavel.logs.clean import CleanCounts
+from gavel.logs.validity import CLEAN_VALID, REJECTED_VALID
+from gavel.suite import Suite
+from resources import LogSource, ParquetStore
+
+RAW, CLEAN, REJECTED = (dg.AssetKey(["logs", name]) for name in ("raw", "clean", "rejected"))
+
+
+def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
+    """logs/raw, logs/clean and logs/rejected, by day."""
+    days = daily(suite)
+
+    @declared_asset(
+        RAW,
+        "The day's source rows verbatim, one row a source row, unparseable lines included.",
+        group="logs",
+        kinds={"parquet"},
+        partitions=days,
+    )
+    def raw(context: dg.AssetExecutionContext, logs: LogSource, store: ParquetStore) -> Result:
+        path = store.files.table("logs/raw", context.partition_key)
+        rows = logs.write_raw(context.partition_key, path)
+        context.log.info(f"{rows:,} source rows")
+        return table_result(RAW.path, path)
+
+    @dg.multi_asset(
+        name="clean_logs",
+        specs=[
+            dg.AssetSpec(
+                CLEAN,
+                deps=[RAW],
+                group_name="logs",
+                kinds={"duckdb", "parquet"},
+                owners=OWNERS,
+                code_version=CODE_VERSION,
+                description="Canonical records: one turn each, typed, with unknown columns kept.",
+            ),
+            dg.AssetSpec(
+                REJECTED,
+                deps=[RAW],
+                group_name="logs",
+                kinds={"duckdb", "parquet"},
+                owners=OWNERS,
+                code_version=CODE_VERSION,
+                description="Rows that are no record, with every reason that holds, verbatim.",
+            ),
+        ],
+        check_specs=[
+            check_spec(
+                "raw_is_clean_plus_rejected", CLEAN, "Nothing is lost: raw = clean + rejected"
+            ),
+            check_spec(VALID_ROWS, CLEAN, "Every record fits its schema"),
+            check_spec(
+                "rejected_rate", REJECTED, "Few rows of the day are rejected", blocking=False
+            ),
+            check_spec(
+                VALID_ROWS, REJECTED, "Every rejected row has known reasons", blocking=False
+            ),
+        ],
+        partitions_def=days,
+    )
+    @told_plainly
+    def clean(
+        context: dg.AssetExecutionContext, logs: LogSource, store: ParquetStore
+    ) -> tuple[Result, Result]:
+        day, files = context.partition_key, store.files
+        clean_path, rejected = files.table("logs/clean", day), files.table("logs/rejected", day)
+        counts = logs.write_clean(files.existing("logs/raw", day), clean_path, rejected)
+        return _clean_results(suite, counts, clean_path, rejected)
+
+    return [raw, clean]
+
+
+def _clean_results(
+    suite: Suite, counts: CleanCounts, clean_path: Any, rejected: Any
+) -> tuple[Result, Result]:
+    sides = {"raw": counts.raw, "clean": counts.clean, "rejected": counts.rejected}
+    rate = counts.rejected / counts.raw if counts.raw else 0.0
+    bound = suite.quality.max_rejected_rate
+    reasons = {reason: count for reason, count in counts.by_reason.items() if count}
+    sentences = (
+        [
+            f"{rate:.1%} of {counts.raw:,} rows were rejected (at most {bound:.1%} expected): {reasons}"
+        ]
+        if rate > bound
+        else []
+    )
+    holds = counts.raw == counts.clean + counts.rejected
+    accounting = equality("raw_is_clean_plus_rejected", sides, holds)
+    return (
+        table_result(
+            CLEAN.path,
+            clean_path,
+            metadata={f"records_{task}": count for task, count in counts.by_task.items()},
+            checks=[accounting, valid_rows(clean_path, CLEAN_VALID)],
+        ),
+        table_result(
+            REJECTED.path,
+            rejected,
+            metadata={"rejected_rate": rate, **{f"rejected_{r}": n for r, n in reasons.items()}},
+            checks=[
+                warning("rejected_rate", sentences, {"rejected_rate": rate}),
+                valid_rows(rejected, REJECTED_VALID),
+            ],
+        ),
+    )

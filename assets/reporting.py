@@ -1,0 +1,106 @@
+"""The end of a day: the audit of everything that happened, and the page a person opens."""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+import orjson
+
+from assets.partitions import daily, shard_files
+from assets.tables import Result, check_spec, declared_asset, table_result
+from gavel.report.audit import events
+from gavel.report.day import day_report
+from gavel.report.page import render_day
+from gavel.store.files import replacing
+from gavel.store.tables import write_batches
+from gavel.suite import Suite
+from resources import ParquetStore
+
+EVENTS, REPORT = dg.AssetKey(["audit", "events"]), dg.AssetKey(["report", "daily"])
+
+
+def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinition]:
+    """audit/events and report/daily, by day, over all tasks."""
+    days = daily(suite)
+
+    @declared_asset(
+        EVENTS,
+        "One row an event: validation failure, retry, regeneration, publication.",
+        group="report",
+        partitions=days,
+        kinds={"duckdb", "parquet"},
+        deps=[dg.AssetKey([task, name]) for task in tasks for name in ("published", "regenerated")],
+    )
+    def audit(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
+        day, files = context.partition_key, store.files
+        by_task = {
+            task: (
+                shard_files(suite, files, f"{task}/verdicts", day),
+                shard_files(suite, files, f"{task}/regenerated", day),
+            )
+            for task in tasks
+        }
+        notes = [
+            orjson.loads(files.document(f"{task}/published/{day}").read_bytes()) for task in tasks
+        ]
+        table = events(day, by_task, [_publication(note) for note in notes])
+        path = files.table("audit/events", day)
+        write_batches(path, table.schema, table.to_batches())
+        kinds = table.column("kind").value_counts().to_pylist()
+        return table_result(
+            EVENTS.path,
+            path,
+            volatile=("time", "run_id"),
+            metadata={kind["values"]: kind["counts"] for kind in kinds},
+        )
+
+    @declared_asset(
+        REPORT,
+        "The page of the day: one self-contained HTML file.",
+        group="report",
+        partitions=days,
+        kinds={"html"},
+        deps=[EVENTS, *(dg.AssetKey([task, "quality"]) for task in tasks)],
+        checks=[
+            check_spec(
+                "nothing_is_lost",
+                REPORT,
+                "Every equality of the day's accounting holds, over all tasks",
+            )
+        ],
+    )
+    def report(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
+        day, files = context.partition_key, store.files
+        gathered = day_report(suite, files, day, tasks)
+        path = files.root / "report" / f"{day}.html"
+        with replacing(path) as temporary:
+            temporary.write_text(render_day(gathered), encoding="utf-8")
+        broken = [e for e in gathered.equalities if not e.holds]
+        check = dg.AssetCheckResult(
+            check_name="nothing_is_lost",
+            passed=not broken,
+            description="; ".join(f"{e.scope}: {e.statement}: {e.left} = {e.right}" for e in broken)
+            or f"all {len(gathered.equalities)} equalities hold",
+        )
+        return dg.MaterializeResult(
+            metadata={
+                "page": dg.MetadataValue.url(path.as_uri()),
+                "path": dg.MetadataValue.path(str(path)),
+                "warnings": len(gathered.warnings),
+            },
+            check_results=[check],
+        )
+
+    return [audit, report]
+
+
+def _publication(note: dict[str, Any]) -> dict[str, Any]:
+    """A publication's note as the audit takes it."""
+    return {
+        "time": dt.datetime.fromisoformat(note["time"]),
+        "task": note["task"],
+        "run_id": note["run_id"],
+        "code": "published",
+        "detail": f"{note['rows']:,} rows",
+    }

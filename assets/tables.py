@@ -1,0 +1,165 @@
+"""What every table of the graph tells Dagster: its rows, columns, content version and validity."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+
+import dagster as dg
+import pandera.errors
+import polars as pl
+import pyarrow.parquet as pq
+
+from gavel.errors import EvaluatorOutage, GavelError
+from gavel.store.tables import content_hash, row_count
+
+OWNERS = ["team:evaluation"]
+VALID_ROWS = "valid_rows"
+CODE_VERSION = "1"
+"""Raised whenever an asset would make another table of the same input."""
+
+_SHOWN = 5
+
+if TYPE_CHECKING:
+    Result: TypeAlias = dg.MaterializeResult[Any]
+else:
+    # Dagster reads return annotations and does not know the parametrised form.
+    Result = dg.MaterializeResult
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def table_result(
+    key: Sequence[str],
+    path: Path,
+    *,
+    volatile: Iterable[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    checks: Sequence[dg.AssetCheckResult] = (),
+) -> Result:
+    """The materialisation of the table at `path`; its data version is the hash of its content."""
+    columns = [dg.TableColumn(f.name, type=str(f.type)) for f in pq.read_schema(path)]
+    return dg.MaterializeResult(
+        asset_key=dg.AssetKey(key),
+        data_version=dg.DataVersion(content_hash(path, volatile)),
+        metadata={
+            "dagster/row_count": row_count(path),
+            "dagster/column_schema": dg.TableSchema(columns),
+            "path": dg.MetadataValue.path(str(path)),
+            **{name: value for name, value in (metadata or {}).items() if value is not None},
+        },
+        # Where an op makes several assets, a check has to say whose it is.
+        check_results=[check._replace(asset_key=dg.AssetKey(key)) for check in checks],
+    )
+
+
+def equality(name: str, sides: Mapping[str, int], holds: bool) -> dg.AssetCheckResult:
+    """The result of one equality of the accounting; `sides` are its figures, by what they count."""
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=holds,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description="; ".join(f"{what}: {count:,}" for what, count in sides.items()),
+        metadata=dict(sides),
+    )
+
+
+def warning(
+    name: str, sentences: Sequence[str], metadata: Mapping[str, Any]
+) -> dg.AssetCheckResult:
+    """A check that warns with `sentences`, and passes where there are none."""
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=not sentences,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="\n".join(sentences) or "nothing to warn about",
+        metadata=dict(metadata),
+    )
+
+
+def valid_rows(path: Path, schema: Any) -> dg.AssetCheckResult:
+    """The result of the pandera `schema` on the table at `path`: which rules fail, how often, examples."""
+    wanted = [name for name in pq.read_schema(path).names if _used(schema, name)]
+    try:
+        schema.validate(pl.read_parquet(path, columns=wanted), lazy=True)
+    except pandera.errors.SchemaErrors as error:
+        cases = error.failure_cases
+        rules = cases.group_by("column", "check").len().sort("len", descending=True)
+        described = [f"{c}: {k} ({n:,} rows)" for c, k, n in rules.head(_SHOWN).iter_rows()]
+        examples = [str(row) for row in cases.head(_SHOWN).iter_rows(named=True)]
+        return dg.AssetCheckResult(
+            check_name=VALID_ROWS,
+            passed=False,
+            description="; ".join(described),
+            metadata={"failures": len(cases), "examples": examples},
+        )
+    return dg.AssetCheckResult(check_name=VALID_ROWS, passed=True, metadata={"failures": 0})
+
+
+def _used(schema: Any, column: str) -> bool:
+    """Checks over the whole frame name their columns in their own code, so every narrow column is read."""
+    return column in schema.columns or column in (
+        "faults",
+        "status",
+        "attempt",
+        "start_time",
+        "end_time",
+    )
+
+
+def declared_asset(
+    key: dg.AssetKey,
+    description: str,
+    *,
+    group: str,
+    kinds: set[str],
+    partitions: dg.PartitionsDefinition[Any] | None = None,
+    deps: Sequence[dg.AssetKey | dg.AssetDep] = (),
+    checks: Sequence[dg.AssetCheckSpec] = (),
+    pool: str | None = None,
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """An asset as every asset of the graph is declared; its errors for people show as their sentence."""
+
+    def decorate(compute: Callable[..., Any]) -> dg.AssetsDefinition:
+        return dg.asset(
+            key=key,
+            description=description,
+            group_name=group,
+            kinds=kinds,
+            owners=OWNERS,
+            code_version=CODE_VERSION,
+            partitions_def=partitions,
+            deps=list(deps),
+            check_specs=list(checks),
+            pool=pool,
+        )(told_plainly(compute))
+
+    return decorate
+
+
+def check_spec(
+    name: str, asset: dg.AssetKey, description: str, *, blocking: bool = True
+) -> dg.AssetCheckSpec:
+    """A check that stops what is downstream when it fails, or (`blocking=False`) only warns."""
+    return dg.AssetCheckSpec(name, asset=asset, blocking=blocking, description=description)
+
+
+def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:
+    """Turn an error meant for people into a step failure that shows its sentence alone.
+
+    Only an outage may be retried: every other such error would come again.
+    """
+
+    @wraps(compute)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return compute(*args, **kwargs)
+        except GavelError as error:
+            raise dg.Failure(
+                description=str(error),
+                metadata={"kind": type(error).__name__},
+                allow_retries=isinstance(error, EvaluatorOutage),
+            ) from None
+
+    return wrapped

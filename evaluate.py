@@ -1,0 +1,89 @@
+"""Evaluate days from the command line, in this process, on the instance that the Dagster UI shows."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import sys
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.jobs import steps_of_a_day
+from gavel.errors import GavelError
+from gavel.report.summary import summary
+from gavel.store.files import Store
+from gavel.suite import SUITE_VARIABLE, Suite, load_suite
+
+# Every sentence a person needs is printed here; Dagster's own log of each run is in the UI.
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Evaluate the days named, or all of the suite's, and print what happened."""
+    parser = argparse.ArgumentParser(prog="gavel-evaluate", description=__doc__)
+    parser.add_argument(
+        "days", nargs="*", help="days such as 2026-11-02; none: every day of the suite"
+    )
+    parser.add_argument("--suite", help="the suite file (default: $GAVEL_SUITE, else ./suite.yaml)")
+    chosen = parser.parse_args(arguments)
+    if not os.environ.get("DAGSTER_HOME"):
+        print(
+            "gavel-evaluate: set DAGSTER_HOME to the folder of dagster.yaml first", file=sys.stderr
+        )
+        return 2
+    try:
+        suite = load_suite(chosen.suite)
+        os.environ[SUITE_VARIABLE] = str(suite.file)
+        days = chosen.days or _every_day(suite)
+        for day in days:
+            print(f"{day} ", end="", flush=True)
+            failed = evaluate_day(suite, day)
+            if failed:
+                print(f"failed\n{failed}", file=sys.stderr)
+                return 1
+            print(" done")
+        print(summary(suite, Store(suite.path(suite.store)), days))
+    except GavelError as error:
+        print(f"gavel-evaluate: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def evaluate_day(suite: Suite, day: str) -> str | None:
+    """Run every step of `day`; return what stopped it, in a sentence, or None."""
+    from definitions import defs
+
+    with dg.DagsterInstance.get() as instance:
+        for name, partition in steps_of_a_day(suite, day):
+            job = defs.resolve_job_def(name)
+            result = job.execute_in_process(
+                instance=instance,
+                partition_key=partition,
+                raise_on_error=False,
+                run_config=_QUIET,
+            )
+            if not result.success:
+                return f"{name}, partition {partition}: {_why(result)}"
+            print(".", end="", flush=True)
+    return None
+
+
+def _why(result: dg.ExecuteInProcessResult) -> str:
+    for event in result.all_events:
+        if event.is_step_failure and event.step_failure_data.user_failure_data is not None:
+            return str(event.step_failure_data.user_failure_data.description)
+        if event.is_step_failure and (error := event.step_failure_data.error) is not None:
+            return (error.cause or error).message.strip()
+    return "a blocking check failed; see its description in the UI"
+
+
+def _every_day(suite: Suite) -> list[str]:
+    last = suite.last_day or dt.datetime.now(suite.zone).date() - dt.timedelta(days=1)
+    count = (last - suite.first_day).days + 1
+    return [(suite.first_day + dt.timedelta(days=ahead)).isoformat() for ahead in range(count)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Statistics of agreement and change: between evaluators and people, and between days."""

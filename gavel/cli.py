@@ -1,0 +1,119 @@
+"""The command `gavel`: check the settings, and explain one record's score."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gavel.errors import GavelError
+from gavel.judge.backends import judge_of
+from gavel.judge.prompts import Prompts
+from gavel.judge.releases import released_rubric
+from gavel.judge.rubric import load_rubric
+from gavel.report.record import Trace, prompts_sent, trace
+from gavel.store.files import Store
+from gavel.store.warehouse import Warehouse
+from gavel.suite import Suite, load_suite
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; an error meant for people is printed as its sentence, without a traceback."""
+    parser = argparse.ArgumentParser(prog="gavel", description=__doc__)
+    parser.add_argument("--suite", help="the suite file (default: $GAVEL_SUITE, else ./suite.yaml)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="read suite.yaml and every rubric, and say what is wrong")
+    explain = commands.add_parser("explain", help="show the whole way of one record to its score")
+    explain.add_argument("row_id", help="32 hex digits, as in the column row_id")
+    chosen = parser.parse_args(arguments)
+    try:
+        suite = load_suite(chosen.suite)
+        if chosen.command == "check":
+            _check(suite)
+        else:
+            _explain(suite, chosen.row_id)
+    except GavelError as error:
+        print(f"gavel: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _check(suite: Suite) -> None:
+    for task in suite.task_names():
+        folder = suite.path(suite.prompts) / task
+        rubric = load_rubric(folder)
+        prompts = Prompts(rubric, str(folder))
+        name, evaluator = suite.evaluator_of(task)
+        print(
+            f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
+            f"{len(rubric.label_values)} labels, prompt of {len(prompts.system):,} characters, "
+            f"judged by {name} ({evaluator.backend}, {evaluator.model})"
+        )
+    print(f"{suite.file}: is in order")
+
+
+def _explain(suite: Suite, row_id: str) -> None:
+    store, warehouse = Store(suite.path(suite.store)), Warehouse(suite.path(suite.warehouse))
+    found = trace(store, warehouse, row_id)
+    print(f"row_id {row_id}, day {found.day}" + (f", task {found.task}" if found.task else ""))
+    if found.source is not None:
+        _heading(f"Source row: {found.source['file']}, line {found.source['line']}")
+        print(_indented(found.source["content"].decode("utf-8", "replace")))
+    if found.rejected is not None:
+        _heading(f"Rejected: {', '.join(found.rejected['reasons'])}")
+        print("It is no record, so it was not judged.")
+        return
+    _heading("Record")
+    _facts(found.record or {})
+    _attempts(suite, store, found)
+    _heading("Score")
+    if found.score is None:
+        print(f"not scored yet: materialise {found.task}/scores for {found.day}")
+    else:
+        judged = released_rubric(store, str(found.task)).columns
+        names = [*judged, "score", "score_normalised", "status", "attempts", "regenerated"]
+        _facts({name: found.score.get(name) for name in names})
+    _heading("Publication")
+    print(f"published under {', '.join(found.published)}" if found.published else "not published")
+
+
+def _attempts(suite: Suite, store: Store, found: Trace) -> None:
+    if not found.attempts:
+        _heading("Verdicts")
+        print(f"not judged yet: materialise {found.task}/verdicts for {found.day}")
+        return
+    judge = judge_of(suite, str(found.task), released_rubric(store, str(found.task)))
+    shard = found.attempts[0]
+    _heading(f"Shard {shard['shard']}, row {shard['shard_row']}")
+    sent = prompts_sent(judge, found)
+    for row, (messages, same) in zip(found.attempts, sent, strict=True):
+        _heading(f"Attempt {row['attempt']}: {row['status']}")
+        note = (
+            ""
+            if same
+            else " (rubric or settings have changed since: this is what would be sent now)"
+        )
+        for role, text in messages:
+            print(f"{role} message{note}:\n{_indented(text)}")
+        print(f"raw response:\n{_indented(row['raw_response'] or '(none)')}")
+        _facts({k: v for k, v in row.items() if k not in ("raw_response", "row_id")})
+
+
+def _heading(text: str) -> None:
+    print(f"\n== {text}")
+
+
+def _facts(facts: Mapping[str, Any]) -> None:
+    for name, value in facts.items():
+        if value is not None:
+            print(f"  {name}: {value}")
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, "    ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Errors meant for people: one sentence with what was wrong, the value, and what is accepted."""
+
+
+class GavelError(Exception):
+    """The base of every error whose text is the whole message a user needs."""
+
+
+class SuiteError(GavelError):
+    """`suite.yaml` cannot be read, or a key of it holds something that is not accepted."""
+
+
+class SourceError(GavelError):
+    """A log source cannot be read: a missing file, an unknown column, a wrong format."""
+
+
+class RubricError(GavelError):
+    """A rubric, label list or prompt template under `prompts/` is wrong."""
+
+
+class StoreError(GavelError):
+    """A table cannot be read or written: it is missing, the disk is full, a column changed its type."""
+
+
+class EvaluatorRefused(GavelError):
+    """The endpoint refuses every request (authentication, unknown model): asking again cannot help."""
+
+
+class EvaluatorOutage(GavelError):
+    """The endpoint is down: the run stops, keeps its ledger, and can be run again later."""

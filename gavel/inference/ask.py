@@ -1,0 +1,67 @@
+"""One way to ask: the ledger first, then the backend, every answer appended before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from gavel.inference.ledger import Ledger
+from gavel.inference.request import Answer, Backend, Request
+
+
+@dataclass(slots=True)
+class Asked:
+    """How a stream of requests was met: `requests` = `repeated` + `known` + `sent`.
+
+    `repeated` equal an earlier request of the stream; `known` stood in the ledger already.
+    """
+
+    requests: int = 0
+    repeated: int = 0
+    known: int = 0
+    sent: int = 0
+    answered: int = 0
+    retries: int = 0
+
+    @property
+    def saved(self) -> int:
+        """Requests that did not have to be sent."""
+        return self.repeated + self.known
+
+
+def ask(
+    requests: Iterable[Request],
+    backend: Backend,
+    ledger: Ledger,
+    progress: Callable[[Asked, list[Answer]], None] = lambda asked, answers: None,
+) -> Asked:
+    """See that the ledger holds an answer to each of `requests`.
+
+    Requests are pulled lazily and none is kept, so memory does not grow with their texts.
+
+    Raises:
+        EvaluatorOutage, EvaluatorRefused: by the backend; the answers received by then are in the ledger.
+    """
+    asked = Asked()
+    before = ledger.answered()
+    sent: set[tuple[str, int]] = set()
+
+    def missing() -> Iterator[Request]:
+        for request in requests:
+            asked.requests += 1
+            if request.key in before:
+                asked.known += 1
+            elif request.key in sent:
+                asked.repeated += 1
+            else:
+                sent.add(request.key)
+                asked.sent += 1
+                yield request
+
+    for answers in backend.answers(missing()):
+        ledger.append(answers)
+        asked.answered += len(answers)
+        asked.retries += sum(len(answer.retries) for answer in answers)
+        progress(asked, answers)
+    ledger.seal()
+    return asked

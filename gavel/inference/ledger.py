@@ -1,0 +1,184 @@
+"""The ledger: every answer ever received, kept; checkpoint, cache and audit trail in one.
+
+Answers of one scope (for judging, task/day) are immutable Parquet *segments* in one folder. The answers
+not yet in a segment stand in an *open tail*: a file of JSON lines, written one answer at a time
+and held by an exclusive lock. A killed process loses nothing it has received: the next writer finds
+the tail unlocked and seals it into a segment. Two runs of the same scope have a tail each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import IO
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gavel.inference.request import Answer
+from gavel.store.tables import quoted, session, write_batches, write_query
+
+SCHEMA = pa.schema(
+    [
+        ("request_hash", pa.string()),
+        ("attempt", pa.int32()),
+        ("text", pa.string()),
+        ("finish_reason", pa.string()),
+        ("refusal", pa.string()),
+        ("failure", pa.string()),
+        ("detail", pa.string()),
+        ("retries", pa.list_(pa.string())),
+        ("prompt_tokens", pa.int64()),
+        ("completion_tokens", pa.int64()),
+        ("latency_ms", pa.float64()),
+        ("model_revision", pa.string()),
+        ("answered_at", pa.timestamp("us", tz="UTC")),
+        ("worker", pa.string()),
+        ("run_id", pa.string()),
+    ]
+)
+"""One row an answer. `worker` is the shard or stage that asked, `run_id` the run it asked in."""
+
+_ANSWER_FIELDS = [field.name for field in fields(Answer)]
+_SEGMENT_ROWS = 5_000
+
+
+class Ledger:
+    """The ledger of one scope, open for one writer. Use as `with Ledger.open(...) as ledger`."""
+
+    def __init__(self, folder: Path, run_id: str, worker: str) -> None:
+        self.folder = folder
+        self._path, self._tail = _locked_tail(folder)
+        self.run_id = run_id
+        self._worker = worker
+        self._lines = 0
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, run_id: str, worker: str) -> Iterator[Ledger]:
+        """Recover what killed writers left, open a tail, and seal it on the way out."""
+        folder.mkdir(parents=True, exist_ok=True)
+        recover(folder)
+        ledger = cls(folder, run_id, worker)
+        try:
+            yield ledger
+        finally:
+            ledger.seal()
+            ledger._path.unlink(missing_ok=True)
+            ledger._tail.close()
+
+    def append(self, answers: Iterable[Answer]) -> None:
+        """Keep `answers`; when this returns they outlive the process."""
+        for answer in answers:
+            line = {name: getattr(answer, name) for name in _ANSWER_FIELDS}
+            line["worker"] = self._worker
+            line["run_id"] = self.run_id
+            self._tail.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            self._lines += 1
+        if self._lines >= _SEGMENT_ROWS:
+            self.seal()
+
+    def seal(self) -> None:
+        """Move the tail's answers into a segment."""
+        if self._lines:
+            _seal(self._path, self.folder)
+            self._tail.truncate(0)
+            self._tail.seek(0)
+            self._lines = 0
+
+    def answered(self) -> set[tuple[str, int]]:
+        """The (request_hash, attempt) of every answer in the segments."""
+        known: set[tuple[str, int]] = set()
+        for segment in segments(self.folder):
+            keys = pq.read_table(segment, columns=["request_hash", "attempt"])
+            known.update(
+                zip(keys["request_hash"].to_pylist(), keys["attempt"].to_pylist(), strict=True)
+            )
+        return known
+
+
+def segments(folder: Path) -> list[Path]:
+    """The Parquet segments of the ledger in `folder`, in a fixed order."""
+    return sorted(folder.glob("*.parquet"))
+
+
+def recover(folder: Path) -> None:
+    """Seal the tails whose writer is gone."""
+    for path in sorted(folder.glob("*.tail")):
+        with path.open("rb+") as tail:
+            try:
+                fcntl.flock(tail, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            _seal(path, folder)
+            path.unlink(missing_ok=True)
+
+
+def compact(folder: Path) -> None:
+    """Rewrite the segments as one, each answer once, in the order of its key.
+
+    A reader sees either the old segments or old and new together, whose repeated rows are equal.
+    """
+    old = segments(folder)
+    if len(old) < 2:
+        return
+    target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
+    with session(spill=folder / ".spill") as connection:
+        write_query(target, connection, f"{latest(old)} ORDER BY request_hash, attempt", SCHEMA)
+    for segment in old:
+        segment.unlink()
+
+
+def latest(files: Sequence[Path], attempt: int | None = None) -> str:
+    """SQL that selects each answer of `files` once (the first received, should a key be there twice).
+
+    With `attempt`, only the answers of that attempt.
+    """
+    if not files:
+        columns = ", ".join(f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA)
+        return f"SELECT {columns} WHERE false"
+    where = "" if attempt is None else f"WHERE attempt = {attempt} "
+    # Which rows to keep is decided on the keys alone: a window over whole rows would hold every text.
+    return (
+        f"SELECT * EXCLUDE (filename, file_row_number) FROM read_parquet({quoted(*files)}, "
+        f"filename = true, file_row_number = true) SEMI JOIN (FROM read_parquet({quoted(*files)}, "
+        "filename = true, file_row_number = true) "
+        f"SELECT arg_min((filename, file_row_number), (answered_at, run_id, filename)) AS first {where}"
+        "GROUP BY request_hash, attempt) kept ON kept.first = (filename, file_row_number)"
+    )
+
+
+def _sql(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return "VARCHAR[]"
+    names = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}
+    return names.get(str(kind), "TIMESTAMPTZ")
+
+
+def _locked_tail(folder: Path) -> tuple[Path, IO[bytes]]:
+    """A new tail that no other writer can take for an abandoned one: named so only once locked."""
+    path = folder / f"{uuid.uuid4().hex}.tail"
+    unnamed = path.with_suffix(".opening")
+    tail = unnamed.open("wb", buffering=0)
+    fcntl.flock(tail, fcntl.LOCK_EX)
+    unnamed.rename(path)
+    return path, tail
+
+
+def _seal(tail: Path, folder: Path) -> None:
+    """Write a tail's whole lines as a segment; a last line cut short by a crash was never promised."""
+    rows = []
+    with tail.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                row = orjson.loads(line)
+                row["answered_at"] = int(row["answered_at"] * 1e6)
+                rows.append(row)
+    if rows:
+        name = f"{tail.stem}-{uuid.uuid4().hex[:8]}.parquet"
+        write_batches(folder / name, SCHEMA, [pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])

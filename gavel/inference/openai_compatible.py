@@ -1,0 +1,270 @@
+"""The backend for any server that speaks OpenAI's chat completions: vLLM, OpenAI, llama.cpp, ..."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+
+import httpx2
+import openai
+import orjson
+
+from gavel.errors import EvaluatorOutage, EvaluatorRefused
+from gavel.inference.dispatch import Limits, TransportFault, dispatch
+from gavel.inference.request import Answer, Question, Request
+from gavel.suite import Evaluator
+
+_NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
+"""What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""
+_THROTTLING = (429, 503)
+_OVERFLOW = ("context_length_exceeded", "maximum context length", "context window", "context size")
+_FILTERED = ("content_filter", "content management policy", "content_policy")
+
+
+class OpenAICompatible:
+    """Asks `evaluator.base_url`; the API key comes from the variable `evaluator.api_key_env`.
+
+    With `structured_output: auto` the first request finds out what the server takes: a JSON Schema, the same
+    schema as a JSON object (llama.cpp), or neither.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        assert evaluator.base_url is not None, "the suite checks it"
+        self._evaluator = evaluator
+        self._endpoint = f"{evaluator.base_url} (model {evaluator.model})"
+        self._bodies: dict[tuple[int, str], tuple[Question, bytes]] = {}
+        wanted = evaluator.structured_output
+        self._mode: str | None = None if wanted == "auto" else wanted
+
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+        """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
+        client = self._client()
+        negotiation = asyncio.Lock()
+
+        async def send(request: Request) -> Answer:
+            if self._mode is None:
+                async with negotiation:
+                    if self._mode is None:
+                        return await self._negotiate(client, request)
+            return await self._send(client, request, self._mode)
+
+        evaluator = self._evaluator
+        limits = Limits(
+            evaluator.max_concurrency,
+            evaluator.retries,
+            evaluator.breaker_window,
+            evaluator.breaker_share,
+        )
+        return dispatch(
+            requests, send, lambda: self._probe(client), client.close, limits, self._endpoint
+        )
+
+    def probe(self) -> None:
+        """Ask for the list of models, the cheapest question there is.
+
+        Raises:
+            EvaluatorRefused: the key is not accepted.
+            EvaluatorOutage: no answer, or a server error.
+        """
+
+        async def ask() -> None:
+            client = self._client()
+            try:
+                await self._probe(client)
+            finally:
+                await client.close()
+
+        asyncio.run(ask())
+
+    def _client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
+            base_url=self._evaluator.base_url,
+            # A server without authentication gets a key all the same: the client insists on one.
+            api_key=os.environ.get(self._evaluator.api_key_env) or "none",
+            max_retries=0,
+            timeout=self._evaluator.timeout,
+            http_client=openai.DefaultAioHttpClient(
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+            ),
+        )
+
+    async def _probe(self, client: openai.AsyncOpenAI) -> None:
+        try:
+            await client.get("/models", cast_to=httpx2.Response)
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise self._refused(error) from error
+        except openai.APIStatusError as error:
+            # A server without this route is up all the same.
+            if error.status_code not in (404, 405):
+                raise EvaluatorOutage(
+                    f"{self._endpoint}: answers HTTP {error.status_code} to a probe ({_reason(error)}); "
+                    "run again when the endpoint is back"
+                ) from error
+        except openai.APIConnectionError as error:
+            raise EvaluatorOutage(
+                f"{self._endpoint}: does not answer ({_connection_detail(error)}); "
+                "check base_url, and run again when the endpoint is back"
+            ) from error
+
+    async def _negotiate(self, client: openai.AsyncOpenAI, request: Request) -> Answer:
+        """Find the first mode of structured output that the server takes, with a real request."""
+        for mode in _NEGOTIATED:
+            try:
+                answer = await self._send(client, request, mode)
+            except TransportFault as fault:
+                if fault.code in ("http_400", "http_422", "http_500", "http_501") and (
+                    fault.failure == "transport"
+                ):
+                    continue
+                raise
+            self._mode = mode
+            return answer
+        answer = await self._send(client, request, "none")
+        self._mode = "none"
+        return answer
+
+    async def _send(self, client: openai.AsyncOpenAI, request: Request, mode: str) -> Answer:
+        try:
+            response = await client.post(
+                "/chat/completions",
+                content=self._body(request, mode),
+                cast_to=httpx2.Response,
+                options={"headers": {"Content-Type": "application/json"}},
+            )
+        except openai.APITimeoutError as error:
+            # A connection broken while the request is written comes as a time-out of connecting.
+            if isinstance(error.__cause__, httpx2.ConnectTimeout):
+                raise TransportFault("connection", _connection_detail(error)) from error
+            seconds = f"no answer within {self._evaluator.timeout:g} s"
+            raise TransportFault("timeout", seconds, failure="timeout") from error
+        except openai.APIConnectionError as error:
+            raise TransportFault("connection", _connection_detail(error)) from error
+        except openai.APIStatusError as error:
+            raise self._status_fault(error) from error
+        return _answer(request, response.content)
+
+    def _status_fault(self, error: openai.APIStatusError) -> Exception:
+        """What an HTTP status says: of this try, of this request, or of every request."""
+        status, reason = error.status_code, _reason(error)
+        if status in (401, 403, 404) or "insufficient_quota" in reason:
+            return self._refused(error)
+        code = f"http_{status}"
+        lowered = reason.lower()
+        if status in (400, 413, 422):
+            if status == 413 or any(sign in lowered for sign in _OVERFLOW):
+                return TransportFault(code, reason, failure="context_overflow", retryable=False)
+            if any(sign in lowered for sign in _FILTERED):
+                return TransportFault(code, reason, failure="content_filter", retryable=False)
+        if status in _THROTTLING:
+            wait = _retry_after(error.response.headers.get("retry-after"))
+            return TransportFault(code, reason, throttled=True, retry_after=wait)
+        return TransportFault(code, reason, retryable=status >= 500 or status in (408, 409))
+
+    def _refused(self, error: openai.APIStatusError) -> EvaluatorRefused:
+        status = error.status_code
+        advice = (
+            "check `model` and `base_url`"
+            if status == 404
+            else f"check the API key in the environment variable {self._evaluator.api_key_env}"
+        )
+        return EvaluatorRefused(
+            f"{self._endpoint}: refuses every request with HTTP {status} ({_reason(error)}); {advice}"
+        )
+
+    def _body(self, request: Request, mode: str) -> bytes:
+        """The request as JSON; what its question shares is serialised once."""
+        question = request.question
+        key = (id(question), mode)
+        cached = self._bodies.get(key)
+        if cached is None:
+            # The question is kept with its bytes so that its id cannot be taken by another.
+            cached = self._bodies[key] = (question, self._shared(question, mode))
+        messages = orjson.dumps([{"role": m.role, "content": m.content} for m in request.messages])
+        return cached[1] + messages[1:] + b"}"
+
+    def _shared(self, question: Question, mode: str) -> bytes:
+        """The body up to and with the system message, left open for the messages that follow."""
+        decoding = question.decoding
+        body: dict[str, Any] = {
+            "model": question.model,
+            "temperature": decoding.temperature,
+            "max_tokens": decoding.max_tokens,
+            **dict(decoding.extra),
+        }
+        if decoding.seed is not None:
+            body["seed"] = decoding.seed
+        if question.schema is not None and mode == "json_schema":
+            schema = {"name": question.schema_name, "schema": question.schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif question.schema is not None and mode == "json_object":
+            body["response_format"] = {"type": "json_object", "schema": question.schema}
+        system = {"role": question.system.role, "content": question.system.content}
+        return orjson.dumps({**body, "messages": [system]})[:-2] + b","
+
+
+def _answer(request: Request, content: bytes) -> Answer:
+    """Read a chat completion.
+
+    Raises:
+        TransportFault: the reply is no chat completion.
+    """
+    try:
+        reply = orjson.loads(content)
+        choice = reply["choices"][0]
+        message = choice["message"]
+        text = message.get("content")
+        finish_reason = choice.get("finish_reason")
+        usage = reply.get("usage") or {}
+        filtered = finish_reason == "content_filter"
+        return Answer(
+            request.request_hash,
+            request.attempt,
+            text=text if text is None or isinstance(text, str) else orjson.dumps(text).decode(),
+            finish_reason=finish_reason,
+            refusal=message.get("refusal"),
+            failure="content_filter" if filtered else None,
+            detail="the server's filter cut the answer" if filtered else None,
+            prompt_tokens=usage.get("prompt_tokens"),
+            completion_tokens=usage.get("completion_tokens"),
+            model_revision=_revision(reply),
+        )
+    except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
+        shown = content[:80].decode("utf-8", "replace")
+        raise TransportFault("bad_reply", f"not a chat completion: {shown!r}") from error
+
+
+def _revision(reply: dict[str, Any]) -> str | None:
+    parts = [part for part in (reply.get("model"), reply.get("system_fingerprint")) if part]
+    return "@".join(parts) or None
+
+
+def _reason(error: openai.APIStatusError) -> str:
+    """The server's own words, shortened: code and message where it gives them."""
+    body = error.body
+    if isinstance(body, dict):
+        words = [str(body[key]) for key in ("code", "type", "message") if body.get(key)]
+        if words:
+            return ": ".join(dict.fromkeys(words))[:300]
+    return (error.response.text or error.message).strip()[:300]
+
+
+def _connection_detail(error: openai.APIConnectionError) -> str:
+    return str(error.__cause__ or error) or type(error.__cause__).__name__
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Seconds to wait, from a Retry-After header in seconds or as a date; None when it cannot be read."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
+    except ValueError:
+        return None

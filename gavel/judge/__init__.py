@@ -1,0 +1,1 @@
+"""Judging: rubrics, records to requests, answers to verdicts, verdicts to scores."""

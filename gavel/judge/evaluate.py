@@ -1,0 +1,316 @@
+"""Judging a shard: records to requests, asked through the spine, and the ledger's answers to verdicts.
+
+Verdicts are a pure function of the shard and the ledger: whatever happened while asking, reading again
+gives the same table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gavel.errors import StoreError
+from gavel.inference.ask import Asked, ask
+from gavel.inference.ledger import Ledger, latest, segments
+from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
+from gavel.judge.prompts import RECORD_COLUMNS, Fault, Prompts, Record
+from gavel.judge.rubric import Rubric
+from gavel.judge.tables import verdict_schema
+from gavel.judge.verdicts import Reading, read_answer
+from gavel.store.tables import quoted, session, write_batches
+from gavel.suite import Evaluator
+
+_BATCH = 2_000
+_SESSION_MEMORY = "256MB"
+_REPAIRED = {
+    "not_json",
+    "missing_field",
+    "wrong_type",
+    "out_of_range",
+    "unknown_label",
+    "label_mismatch",
+    "refused",
+}
+"""Faults of what the model wrote: it is shown its answer and told. After the others it is just asked again."""
+_SHOWN_ANSWER = 4_000
+"""Characters of an invalid answer that the evaluator is shown again."""
+
+Progress = Callable[[Asked, Counter[str]], None]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """One evaluator with one rubric: all that turns a record into a request and an answer into a verdict."""
+
+    rubric: Rubric
+    prompts: Prompts
+    evaluator_name: str
+    evaluator: Evaluator
+    backend: Backend
+
+    @property
+    def config_hash(self) -> str:
+        """The hash of the settings that determine an answer (not of how fast or where it is asked)."""
+        settings = self.evaluator.model_dump(
+            include={"backend", "model", "temperature", "seed", "max_tokens", "extra_body"}
+        )
+        return hashlib.sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+    def question(self, max_tokens: int) -> Question:
+        """What all requests of this judge share, with room for `max_tokens` of answer."""
+        evaluator = self.evaluator
+        extra = dict(evaluator.extra_body)
+        if evaluator.backend == "heuristic":
+            # Rules read the rubric itself, also what no message shows.
+            extra["rubric_hash"] = self.rubric.hash
+        decoding = Decoding(
+            evaluator.temperature, max_tokens, evaluator.seed, tuple(sorted(extra.items()))
+        )
+        schema = self.rubric.response_schema()
+        return Question(evaluator.model, decoding, self.prompts.system, schema, self.rubric.task)
+
+
+@dataclass
+class Judged:
+    """What became of one attempt over some records."""
+
+    asked: Asked = field(default_factory=Asked)
+    rows: int = 0
+    valid: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def invalid(self) -> int:
+        """Records whose verdict has a fault."""
+        return self.rows - self.valid
+
+
+def judge_shard(
+    judge: Judge,
+    shard: Path,
+    ledger: Ledger,
+    out: Path,
+    progress: Progress = lambda asked, faults: None,
+) -> Judged:
+    """Ask for a verdict on every record of `shard` and write them to `out`, one row a record, in order.
+
+    Raises:
+        EvaluatorOutage, EvaluatorRefused: `out` is left as it was, the ledger keeps what came.
+    """
+    query = f"SELECT * FROM read_parquet({quoted(shard)}) ORDER BY shard_row"
+    return _judge(judge, query, 1, ledger, out, progress)
+
+
+def regenerate(
+    judge: Judge,
+    shard: Path,
+    invalid: Path,
+    ledger: Ledger,
+    out: Path,
+    attempts: int,
+    progress: Progress = lambda asked, faults: None,
+) -> list[Judged]:
+    """Ask again for exactly the records of `invalid`, up to `attempts` times each, until valid.
+
+    `out` gets one row a record and attempt, in the order of attempts. Returns one result an attempt made.
+
+    Raises:
+        EvaluatorOutage, EvaluatorRefused: as `judge_shard`.
+    """
+    results: list[Judged] = []
+    parts: list[Path] = []
+    work = invalid
+    with tempfile.TemporaryDirectory() as folder:
+        for attempt in range(2, attempts + 2):
+            query = f"""
+                SELECT s.*, v.faults, v.fault_detail, v.raw_response
+                FROM read_parquet({quoted(shard)}) s
+                JOIN read_parquet({quoted(work)}) v USING (row_id)
+                WHERE v.status = 'invalid'
+                ORDER BY s.shard_row
+            """
+            part = Path(folder, f"{attempt}.parquet")
+            result = _judge(judge, query, attempt, ledger, part, progress)
+            if not result.rows:
+                break
+            results.append(result)
+            parts.append(part)
+            work = part
+        batches = (batch for part in parts for batch in pq.ParquetFile(part).iter_batches())
+        write_batches(out, verdict_schema(judge.rubric), batches)
+    return results
+
+
+def _judge(
+    judge: Judge, query: str, attempt: int, ledger: Ledger, out: Path, progress: Progress
+) -> Judged:
+    """One attempt over the records that `query` selects, in its order."""
+    judged = Judged()
+    work: list[pa.RecordBatch] = []
+    faults: Counter[str] = Counter()
+
+    def report(asked: Asked, answers: list[Answer]) -> None:
+        for answer in answers:
+            faults.update(_codes(read_answer(_row(answer), judge.rubric)))
+        progress(asked, faults)
+
+    requests = _requests(judge, query, attempt, work)
+    judged.asked = ask(requests, judge.backend, ledger, report)
+    schema = verdict_schema(judge.rubric)
+    write_batches(out, schema, _verdicts(judge, work, attempt, ledger, schema, judged))
+    return judged
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """The invalid verdict that a record is asked again after; nothing at the first attempt."""
+
+    faults: Sequence[str] = ()
+    fault_detail: str | None = None
+    raw_response: str | None = None
+
+
+class Asker:
+    """Makes the request of each record at one attempt."""
+
+    def __init__(self, judge: Judge, attempt: int) -> None:
+        self._judge = judge
+        self._attempt = attempt
+        tokens = judge.evaluator.max_tokens
+        self._question = judge.question(tokens)
+        # After a cut answer there is twice the room, at each attempt; decoding is part of the hash.
+        self._roomier = judge.question(tokens * 2 ** (attempt - 1))
+
+    def request(self, record: Record, previous: Previous) -> Request:
+        """The request for `record`, which `previous` was wrong about."""
+        question = self._roomier if "truncated" in previous.faults else self._question
+        messages = _messages(self._judge.prompts, record, previous)
+        return question.request(messages, self._attempt, (self._judge.rubric, record))
+
+
+def _messages(prompts: Prompts, record: Record, previous: Previous) -> tuple[Message, ...]:
+    first = Message("user", prompts.user(record))
+    told = bool(previous.faults) and _REPAIRED.issuperset(previous.faults)
+    if previous.raw_response is None or previous.fault_detail is None or not told:
+        return (first,)
+    details = previous.fault_detail.split("\n")
+    faults = [Fault(code, detail) for code, detail in zip(previous.faults, details, strict=True)]
+    answer = Message("assistant", previous.raw_response[:_SHOWN_ANSWER])
+    return first, answer, Message("user", prompts.repair(faults))
+
+
+def _requests(
+    judge: Judge, query: str, attempt: int, work: list[pa.RecordBatch]
+) -> Iterator[Request]:
+    """The request of each record, noting in `work` which record has which request."""
+    asker = Asker(judge, attempt)
+    with session(_SESSION_MEMORY) as connection:
+        for batch in connection.sql(query).to_arrow_reader(_BATCH):
+            columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
+            records = (Record(*values) for values in zip(*columns, strict=True))
+            hashes: list[str] = []
+            for record, previous in zip(records, _previous(batch, attempt), strict=True):
+                request = asker.request(record, previous)
+                hashes.append(request.request_hash)
+                yield request
+            places = [batch.column(name) for name in ("shard_row", "row_id", "shard")]
+            names = ["shard_row", "row_id", "shard", "request_hash"]
+            work.append(pa.RecordBatch.from_arrays([*places, pa.array(hashes, pa.string())], names))
+
+
+def _previous(batch: pa.RecordBatch, attempt: int) -> Iterable[Previous]:
+    if attempt == 1:
+        return [Previous()] * batch.num_rows
+    names = [field.name for field in fields(Previous)]
+    columns = [batch.column(name).to_pylist() for name in names]
+    return [Previous(*values) for values in zip(*columns, strict=True)]
+
+
+def _verdicts(
+    judge: Judge,
+    work: Sequence[pa.RecordBatch],
+    attempt: int,
+    ledger: Ledger,
+    schema: pa.Schema,
+    judged: Judged,
+) -> Iterator[pa.RecordBatch]:
+    """Join the records with the ledger's answers, by request_hash, and read each answer."""
+    if not work:
+        return
+    with session(_SESSION_MEMORY, spill=ledger.folder / ".spill") as connection:
+        connection.register("work", pa.Table.from_batches(work))
+        answers = connection.sql(f"""
+            SELECT work.*, answer.* EXCLUDE (request_hash, attempt)
+            FROM work LEFT JOIN ({latest(segments(ledger.folder), attempt)}) answer USING (request_hash)
+            ORDER BY shard_row
+        """)
+        for batch in answers.to_arrow_reader(_BATCH):
+            yield _read_batch(judge, batch, attempt, ledger.run_id, schema, judged)
+
+
+def _read_batch(
+    judge: Judge,
+    batch: pa.RecordBatch,
+    attempt: int,
+    run_id: str,
+    schema: pa.Schema,
+    judged: Judged,
+) -> pa.RecordBatch:
+    rubric, prices = judge.rubric, judge.evaluator.prices
+    rows = batch.to_pylist()
+    judged.rows += len(rows)
+    for row in rows:
+        if row["answered_at"] is None:
+            raise StoreError(
+                f"the ledger holds no answer to request {row['request_hash']}, attempt {attempt}, of record "
+                f"{row['row_id']}; a file of the ledger was removed while the run was using it: run again"
+            )
+        reading = read_answer(row, rubric)
+        judged.valid += reading.valid
+        judged.faults.update(_codes(reading))
+        tokens_in, tokens_out = row["prompt_tokens"], row["completion_tokens"]
+        row.update(
+            reading.values,
+            status="valid" if reading.valid else "invalid",
+            faults=[fault.code for fault in reading.faults],
+            fault_detail="\n".join(" ".join(f.detail.split()) for f in reading.faults) or None,
+            raw_response=row["text"],
+            mended=reading.mended,
+            evaluator=judge.evaluator_name,
+            model=judge.evaluator.model,
+            prompt_version=str(rubric.version),
+            rubric_hash=rubric.hash,
+            config_hash=judge.config_hash,
+            attempt=attempt,
+            reused=row["run_id"] != run_id,
+            evaluated_at=row["answered_at"],
+            cost_usd=None
+            if tokens_in is None or tokens_out is None
+            else (tokens_in * prices.prompt + tokens_out * prices.completion) / 1e6,
+        )
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row.get(field.name) for row in rows], field.type, from_pandas=False)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _codes(reading: Reading) -> set[str]:
+    """The fault codes of one record, each once."""
+    return {fault.code for fault in reading.faults}
+
+
+def _row(answer: Answer) -> dict[str, Any]:
+    names = ("text", "finish_reason", "refusal", "failure", "detail")
+    return {name: getattr(answer, name) for name in names}

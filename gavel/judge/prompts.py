@@ -1,0 +1,122 @@
+"""Prompt templates: rendered in a sandbox, strict on undefined names, with customer text fenced off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import SandboxedEnvironment
+
+from gavel.errors import RubricError
+from gavel.judge.rubric import Rubric
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a template sees of a record; None where the log has nothing."""
+
+    prompt: str
+    response: str
+    reference: str | None = None
+    source_text: str | None = None
+    language: str | None = None
+    input_source: str | None = None
+    out_of_coverage: bool | None = None
+    tool_used: str | None = None
+    agent_version: str | None = None
+    retail_info: str | None = None
+    extra: str | None = None
+
+
+RECORD_COLUMNS = [field.name for field in fields(Record)]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a verdict is invalid: one of the reason codes of `gavel.judge.verdicts`, and a detail."""
+
+    code: str
+    detail: str
+
+
+_FULL: dict[str, Any] = dict.fromkeys(RECORD_COLUMNS, "text")
+
+
+def fence(text: Any) -> str:
+    """`text` as a JSON string that no customer can break out of: `<` is escaped, so no tag can close."""
+    return json.dumps(text, ensure_ascii=False).replace("<", "\\u003c")
+
+
+_ENVIRONMENT = SandboxedEnvironment(
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=False,
+)
+_ENVIRONMENT.filters["fence"] = fence
+
+
+class Prompts:
+    """The compiled templates of one rubric.
+
+    `system` is the part that is the same for every record, byte for byte.
+
+    Raises:
+        RubricError: a template has a syntax error, lacks a block or names an undefined variable. All of it
+            is tried out at once, on a record with every field and on one with none but the two texts.
+    """
+
+    def __init__(self, rubric: Rubric, origin: str) -> None:
+        self._rubric = rubric
+        self._origin = origin
+        judge = self._template("judge.j2", ("system", "user"))
+        repair = self._template("repair.j2", ("user",))
+        self._judge, self._repair = judge.blocks["user"], repair.blocks["user"]
+        # The context of each render is made anew, but the template's globals need not be.
+        self._judge_context, self._repair_context = judge.new_context, repair.new_context
+        self.system = self._rendered(
+            "judge.j2", judge.blocks["system"], judge.new_context({"rubric": rubric})
+        )
+        for record in (Record("prompt", "response"), Record(**_FULL)):
+            self.user(record)
+        self.repair([Fault("wrong_type", "detail")])
+
+    def user(self, record: Record) -> str:
+        """The message that shows the evaluator one record."""
+        return self._rendered("judge.j2", self._judge, self._judge_context({"record": record}))
+
+    def repair(self, faults: Sequence[Fault]) -> str:
+        """The message that tells the evaluator what was wrong with its answer."""
+        values = {"faults": faults, "rubric": self._rubric}
+        return self._rendered("repair.j2", self._repair, self._repair_context(values))
+
+    def _template(self, name: str, blocks: Sequence[str]) -> jinja2.Template:
+        try:
+            template = _ENVIRONMENT.from_string(self._rubric.files[name])
+        except jinja2.TemplateSyntaxError as error:
+            raise RubricError(
+                f"{self._origin}/{name}, line {error.lineno}: {error.message}"
+            ) from error
+        for block in blocks:
+            if block not in template.blocks:
+                raise RubricError(
+                    f"{self._origin}/{name}: has no block {block!r}; accepted: a template with "
+                    + " and ".join(f"{{% block {name} %}}" for name in blocks)
+                )
+        return template
+
+    def _rendered(self, name: str, block: Any, context: Any) -> str:
+        try:
+            return "".join(block(context)).strip()
+        except jinja2.exceptions.SecurityError as error:
+            raise RubricError(f"{self._origin}/{name}: the sandbox refuses it: {error}") from error
+        except jinja2.UndefinedError as error:
+            raise RubricError(
+                f"{self._origin}/{name}: {error}; accepted: rubric in the system block, record."
+                f"{{{', '.join(RECORD_COLUMNS)}}} in the user block, faults and rubric in repair.j2"
+            ) from error
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise RubricError(f"{self._origin}/{name}: cannot be rendered: {error}") from error

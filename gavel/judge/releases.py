@@ -1,0 +1,78 @@
+"""Released rubrics: what was judged with, kept, so that a version can never mean two contents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from gavel.errors import RubricError, StoreError
+from gavel.judge.rubric import Rubric, compile_rubric
+from gavel.store.files import Store, replacing
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A file whose content differs from what was released under the same version."""
+
+    file: str
+    released: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: released {self.released}, found {self.found}"
+
+
+def release(store: Store, rubric: Rubric) -> list[Drift]:
+    """Make `rubric` the current release of its task, unless it drifted from its own version.
+
+    Every version is kept. Returns the files that drifted; when there are any, nothing is released.
+    """
+    kept = _document(store, rubric.task, rubric.version)
+    if kept.exists():
+        released = _read(kept)
+        if drifted := _drift(released, rubric):
+            return drifted
+    content = orjson.dumps(
+        {"task": rubric.task, "version": rubric.version, "files": dict(rubric.files)},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS,
+    )
+    for path in (kept, _document(store, rubric.task)):
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+    return []
+
+
+def released_rubric(store: Store, task: str) -> Rubric:
+    """The current release of `task`.
+
+    Raises:
+        StoreError: none was released yet.
+    """
+    path = _document(store, task)
+    if not path.exists():
+        raise StoreError(f"{path} is missing; materialise the asset {task}/rubric first")
+    return _read(path)
+
+
+def _document(store: Store, task: str, version: int | None = None) -> Path:
+    name = "current" if version is None else f"version-{version}"
+    return store.document(f"{task}/rubric/{name}")
+
+
+def _read(path: Path) -> Rubric:
+    try:
+        content = orjson.loads(path.read_bytes())
+        return compile_rubric(content["task"], content["files"], str(path))
+    except (OSError, orjson.JSONDecodeError, KeyError) as error:
+        raise RubricError(f"{path}: is not a released rubric ({error})") from error
+
+
+def _drift(released: Rubric, found: Rubric) -> list[Drift]:
+    before, now = released.file_hashes, found.file_hashes
+    return [
+        Drift(name, before.get(name, "(absent)"), now.get(name, "(absent)"))
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]

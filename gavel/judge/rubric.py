@@ -1,0 +1,298 @@
+"""What a task asks: dimensions, labels and prompt templates, read from a folder under `prompts/`.
+
+One rubric compiles to three views: the JSON Schema sent to the evaluator (here), the Arrow schema of the
+verdict file and the pandera schema of its check (`gavel.judge.tables`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gavel.errors import RubricError
+
+FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
+"""The files of a task's folder; labels.yaml may be absent where a task has no labels."""
+
+RESERVED = (
+    "rationale",
+    "confidence",
+    "status",
+    "score",
+    "attempt",
+    "shard",
+    "task",
+    "prompt",
+    "response",
+)
+"""Names that dimensions and labels cannot have: columns of the tables they become columns of."""
+
+
+Parsed = TypeVar("Parsed", bound=BaseModel)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Dimension(_Model):
+    """A numeric, bounded quality; `optional` lets the evaluator answer null where it cannot apply."""
+
+    name: str
+    type: Literal["integer", "number"] = "integer"
+    min: int | float
+    max: int | float
+    weight: float = Field(default=1.0, ge=0)
+    optional: bool = False
+    description: str
+
+    @model_validator(mode="after")
+    def _bounds_make_a_range(self) -> Dimension:
+        if not self.min < self.max:
+            raise ValueError(f"min {self.min:g} is not below max {self.max:g}")
+        return self
+
+
+class LabelValue(_Model):
+    """One value of a label; `values` are those of the label nested under it."""
+
+    name: str
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    values: tuple[LabelValue, ...] = ()
+
+
+class Label(_Model):
+    """A closed set of values; `nested` names the label whose values stand under these."""
+
+    name: str
+    description: str = ""
+    nested: str | None = None
+    values: tuple[LabelValue, ...]
+
+    @cached_property
+    def parents(self) -> Mapping[str, str]:
+        """The value above each nested value."""
+        return {child.name: value.name for value in self.values for child in value.values}
+
+
+class _RubricFile(_Model):
+    """rubric.yaml."""
+
+    task: str
+    version: int = Field(ge=1)
+    description: str
+    rationale: bool = True
+    dimensions: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """A task's rubric; `files` are the texts it was read from and `hash` is theirs."""
+
+    task: str
+    version: int
+    description: str
+    rationale: bool
+    dimensions: tuple[Dimension, ...]
+    labels: tuple[Label, ...]
+    files: Mapping[str, str]
+
+    @cached_property
+    def hash(self) -> str:
+        """32 hex digits that change with any byte of any file."""
+        return _hash("\x1e".join(f"{n}\x1f{self.files[n]}" for n in sorted(self.files)))
+
+    @cached_property
+    def file_hashes(self) -> dict[str, str]:
+        """The hash of each file, to tell which one drifted."""
+        return {name: _hash(text) for name, text in sorted(self.files.items())}
+
+    @cached_property
+    def label_values(self) -> dict[str, tuple[str, ...]]:
+        """The accepted values of every label column, nested ones included, in the order written."""
+        columns: dict[str, tuple[str, ...]] = {}
+        for label in self.labels:
+            columns[label.name] = tuple(value.name for value in label.values)
+            if label.nested is not None:
+                columns[label.nested] = tuple(label.parents)
+        return columns
+
+    @cached_property
+    def accepted(self) -> dict[str, frozenset[str]]:
+        """`label_values` for quick membership."""
+        return {name: frozenset(values) for name, values in self.label_values.items()}
+
+    @property
+    def columns(self) -> list[str]:
+        """The verdict columns of this rubric: dimensions, then labels."""
+        return [d.name for d in self.dimensions] + list(self.label_values)
+
+    def response_schema(self) -> dict[str, Any]:
+        """The JSON Schema of an answer. The rationale stands first: scores then follow from it."""
+        properties: dict[str, Any] = {}
+        if self.rationale:
+            properties["rationale"] = {"type": "string"}
+        for dimension in self.dimensions:
+            whole = dimension.type == "integer"
+            low, high = (int(bound) if whole else bound for bound in (dimension.min, dimension.max))
+            kind: Any = [dimension.type, "null"] if dimension.optional else dimension.type
+            properties[dimension.name] = {"type": kind, "minimum": low, "maximum": high}
+        for name, values in self.label_values.items():
+            properties[name] = {"type": "string", "enum": list(values)}
+        properties["confidence"] = {"type": "number", "minimum": 0, "maximum": 1}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+
+def load_rubric(folder: Path) -> Rubric:
+    """Read the rubric of the task whose files stand in `folder`.
+
+    Raises:
+        RubricError: a file is missing or wrong; the sentence names file and key.
+    """
+    files = {}
+    for name in FILES:
+        path = folder / name
+        if not path.exists():
+            if name == "labels.yaml":
+                continue
+            raise RubricError(f"{path} is missing; a task's folder holds {', '.join(FILES)}")
+        try:
+            files[name] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RubricError(f"{path}: cannot be read as UTF-8 text ({error})") from error
+    return compile_rubric(folder.name, files, str(folder))
+
+
+def compile_rubric(task: str, files: Mapping[str, str], origin: str) -> Rubric:
+    """The rubric of `task` from the texts of its files; `origin` is the folder that errors name.
+
+    Raises:
+        RubricError: a file is wrong; the sentence names file, key, what was found and what is accepted.
+    """
+    file = f"{origin}/rubric.yaml"
+    settings = _parsed(_RubricFile, file, "", _yaml(file, files["rubric.yaml"]))
+    if settings.task != task:
+        raise RubricError(
+            f"{file}: task: found {settings.task!r}; it is the folder's name, {task!r}"
+        )
+    dimensions = tuple(
+        _parsed(Dimension, file, f"dimensions.{name}", {**fields, "name": name})
+        for name, fields in settings.dimensions.items()
+    )
+    file = f"{origin}/labels.yaml"
+    labels = tuple(
+        _parsed(Label, file, name, {**_label(fields), "name": name})
+        for name, fields in _yaml(file, files.get("labels.yaml", "{}")).items()
+    )
+    _check_labels(file, labels)
+    rubric = Rubric(
+        task,
+        settings.version,
+        settings.description,
+        settings.rationale,
+        dimensions,
+        labels,
+        dict(files),
+    )
+    _check_names(origin, rubric)
+    return rubric
+
+
+def _check_labels(file: str, labels: Sequence[Label]) -> None:
+    for label in labels:
+        nested = any(value.values for value in label.values)
+        if nested != (label.nested is not None):
+            raise RubricError(
+                f"{file}: {label.name}: nested names the label whose values stand under these; "
+                f"found nested: {label.nested!r} and {'some' if nested else 'no'} values under them"
+            )
+        if empty := [value.name for value in label.values if nested and not value.values]:
+            raise RubricError(
+                f"{file}: {label.name}.{empty[0]}: has no values of {label.nested}; "
+                "each value needs at least one, or no answer with it can be valid"
+            )
+        for name, values in (
+            (label.name, [value.name for value in label.values]),
+            (label.nested, [child.name for value in label.values for child in value.values]),
+        ):
+            if repeated := sorted({v for v in values if values.count(v) > 1}):
+                raise RubricError(
+                    f"{file}: {name}: {', '.join(repeated)} stands there more than once; "
+                    "each value of a label is unique, also under different parents"
+                )
+
+
+def _check_names(origin: str, rubric: Rubric) -> None:
+    names = rubric.columns
+    for name in names:
+        if not name.isidentifier() or name != name.lower() or name in RESERVED:
+            raise RubricError(
+                f"{origin}: {name!r} cannot name a dimension or label; accepted: lower-case letters, "
+                f"digits and _, none of {', '.join(RESERVED)}"
+            )
+        if names.count(name) > 1:
+            raise RubricError(
+                f"{origin}: {name} names two dimensions or labels; each needs its own name"
+            )
+
+
+def _label(fields: Any) -> dict[str, Any]:
+    """labels.yaml keeps values as mappings by name; the models keep them as sequences."""
+    if not isinstance(fields, dict):
+        return {"values": fields}
+    values = fields.get("values")
+    if isinstance(values, dict):
+        values = [{**_label(own or {}), "name": str(name)} for name, own in values.items()]
+        return {**fields, "values": values}
+    return fields
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML that refuses a key given twice in one mapping, which the standard loader drops in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key!r} stands there more than once", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _yaml(file: str, text: str) -> dict[str, Any]:
+    try:
+        parsed = yaml.load(text, _UniqueKeys)
+    except yaml.YAMLError as error:
+        raise RubricError(f"{file}: is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(parsed, dict):
+        raise RubricError(f"{file}: holds {type(parsed).__name__}, not a mapping")
+    return parsed
+
+
+def _parsed(model: type[Parsed], file: str, key: str, fields: Any) -> Parsed:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join([key, *map(str, fault["loc"])]).strip(".")
+        raise RubricError(f"{file}: {where}: found {fault['input']!r}; {fault['msg']}") from error
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

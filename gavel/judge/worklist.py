@@ -1,0 +1,63 @@
+"""The work list of regeneration: which verdicts are invalid, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from gavel.store.tables import quoted, session, write_query
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The verdicts of a shard: `valid` + `invalid` are all; a verdict counts under each of its faults."""
+
+    valid: int
+    invalid: int
+    by_fault: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The records of a work list after regeneration."""
+
+    repaired: int
+    unresolved: int
+
+
+def write_invalid(verdicts: Path, out: Path) -> Sorted:
+    """Write the invalid rows of `verdicts` to `out`, in order."""
+    source = f"read_parquet({quoted(verdicts)})"
+    with session() as connection:
+        invalid = f"FROM {source} WHERE status = 'invalid'"
+        rows = write_query(
+            out, connection, f"{invalid} ORDER BY shard_row", pq.read_schema(verdicts)
+        )
+        valid = connection.execute(
+            f"SELECT count(*) FROM {source} WHERE status = 'valid'"
+        ).fetchall()
+        faults = connection.execute(
+            f"SELECT fault, count(*) FROM (SELECT row_id, unnest(list_distinct(faults)) AS fault {invalid}) "
+            "GROUP BY fault ORDER BY count(*) DESC, fault"
+        ).fetchall()
+    return Sorted(valid[0][0], rows, dict(faults))
+
+
+def outcome(work: Path, regenerated: Path) -> Outcome:
+    """How many records have a valid verdict now and how many have none, joined by row_id.
+
+    A record that was asked again without standing on the work list counts too, so that the sum tells.
+    """
+    with session() as connection:
+        counts = connection.execute(f"""
+            SELECT count(*) FILTER (repaired), count(*) FILTER (NOT repaired)
+            FROM (
+                SELECT coalesce(bool_or(r.status = 'valid'), false) AS repaired
+                FROM read_parquet({quoted(work)}) w
+                FULL JOIN read_parquet({quoted(regenerated)}) r USING (row_id)
+                GROUP BY row_id
+            )
+        """).fetchall()[0]
+    return Outcome(*counts)

@@ -1,0 +1,1 @@
+"""Source rows to records to shards: reading logs, cleaning them, and dealing them out."""

@@ -1,0 +1,138 @@
+"""Gathering a day for its page: the accounting of every table, and each task's figures."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gavel.judge.releases import released_rubric
+from gavel.judge.rubric import Rubric
+from gavel.report.page import DayReport, Equality, TaskReport
+from gavel.report.quality import warnings
+from gavel.store.files import Store
+from gavel.store.tables import quoted, row_count, session
+from gavel.suite import Suite
+
+_VERSIONS = ("gavel", "dagster", "duckdb", "pyarrow")
+
+
+def day_report(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> DayReport:
+    """All that the page of `day` shows, read from the tables of that day.
+
+    Raises:
+        StoreError: a table of the day is missing.
+    """
+    raw, rejected = store.existing("logs/raw", day), store.existing("logs/rejected", day)
+    reports = [_task_report(suite, store, day, task) for task in tasks]
+    return DayReport(
+        suite=suite.name,
+        day=day,
+        generated_at=dt.datetime.now(dt.UTC),
+        settings=suite.quality,
+        raw=row_count(raw),
+        rejected=row_count(rejected),
+        reasons=_reasons(rejected),
+        equalities=accounting(suite, store, day, tasks),
+        tasks=reports,
+        warnings=[s for report in reports for s in warnings(report.quality, suite.quality)],
+        versions={name: version(name) for name in _VERSIONS},
+    )
+
+
+def accounting(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> list[Equality]:
+    """The five equalities of a day, each for its whole scope; nothing is lost where all hold."""
+
+    def rows(table: str, shard: str | None = None) -> int:
+        return row_count(store.existing(table, day, shard))
+
+    shards = [str(shard) for shard in range(suite.shards)]
+
+    def total(table: str) -> int:
+        return sum(rows(table, shard) for shard in shards)
+
+    clean = rows("logs/clean")
+    found = [
+        Equality("raw = clean + rejected", "day", rows("logs/raw"), [clean, rows("logs/rejected")])
+    ]
+    by_task = [total(f"{task}/shards") for task in tasks]
+    found.append(Equality("clean = sum of shards over tasks", "day", clean, by_task))
+    for task, records in zip(tasks, by_task, strict=True):
+        verdicts = [store.existing(f"{task}/verdicts", day, shard) for shard in shards]
+        again = [store.existing(f"{task}/regenerated", day, shard) for shard in shards]
+        valid, invalid = _count(verdicts, "status = 'valid'"), total(f"{task}/invalid")
+        repaired = _count(again, "status = 'valid'")
+        scores = store.existing(f"{task}/scores", day)
+        unresolved = _count([scores], "status = 'unresolved'")
+        found += [
+            Equality("shard = valid + invalid", task, records, [valid, invalid]),
+            Equality("invalid = repaired + unresolved", task, invalid, [repaired, unresolved]),
+            Equality("scores = clean", task, row_count(scores), [records]),
+        ]
+    return found
+
+
+def _task_report(suite: Suite, store: Store, day: str, task: str) -> TaskReport:
+    rubric = released_rubric(store, task)
+    _, evaluator = suite.evaluator_of(task)
+    return TaskReport(
+        task=task,
+        quality=pq.read_table(store.existing(f"{task}/quality", day)),
+        trailing=_trailing(suite, store, day, task),
+        nesting={
+            label.name: (label.nested, label.parents) for label in rubric.labels if label.nested
+        },
+        baseline=evaluator.backend == "heuristic",
+        provenance=_provenance(store.existing(f"{task}/scores", day), rubric),
+    )
+
+
+def _trailing(suite: Suite, store: Store, day: str, task: str) -> list[tuple[str, pa.Table]]:
+    earlier = []
+    for back in range(suite.quality.window_days, 0, -1):
+        date = (dt.date.fromisoformat(day) - dt.timedelta(days=back)).isoformat()
+        path = store.table(f"{task}/quality", date)
+        if path.exists():
+            earlier.append((date, pq.read_table(path)))
+    return earlier
+
+
+def _provenance(scores: Path, rubric: Rubric) -> Mapping[str, str | Sequence[str]]:
+    """What made the scores, as their rows say; more than one value where the day was judged in parts."""
+    columns = (
+        "evaluator",
+        "model",
+        "model_revision",
+        "prompt_version",
+        "rubric_hash",
+        "config_hash",
+        "run_id",
+    )
+    with session() as connection:
+        row = connection.execute(
+            f"SELECT {', '.join(f'list_sort(list(DISTINCT {name}))' for name in columns)} "
+            f"FROM read_parquet({quoted(scores)})"
+        ).fetchall()[0]
+    found = {name: values or [] for name, values in zip(columns, row, strict=True)}
+    return {"rubric": f"{rubric.task} {rubric.version} ({rubric.hash})", **found}
+
+
+def _reasons(rejected: Path) -> dict[str, int]:
+    with session() as connection:
+        rows = connection.execute(
+            f"SELECT unnest(reasons) AS reason, count(*) FROM read_parquet({quoted(rejected)}) "
+            "GROUP BY reason ORDER BY count(*) DESC, reason"
+        ).fetchall()
+    return dict(rows)
+
+
+def _count(files: Sequence[Path], condition: str) -> int:
+    with session() as connection:
+        rows = connection.execute(
+            f"SELECT count(*) FROM read_parquet({quoted(*files)}) WHERE {condition}"
+        ).fetchall()
+    return int(rows[0][0])

@@ -1,0 +1,126 @@
+"""The whole way of one record: source row, record, prompts as sent, answers, faults, score, publication."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gavel.errors import GavelError
+from gavel.judge.evaluate import Asker, Judge, Previous
+from gavel.judge.prompts import RECORD_COLUMNS, Record
+from gavel.store.files import Store
+from gavel.store.tables import quoted, session
+from gavel.store.warehouse import Warehouse
+
+Row = dict[str, Any]
+
+
+class UnknownRecord(GavelError):
+    """No table holds the row_id asked for."""
+
+
+@dataclass
+class Trace:
+    """What every table says of one row_id; None or empty where it did not get that far."""
+
+    row_id: str
+    day: str
+    task: str | None = None
+    source: Row | None = None
+    record: Row | None = None
+    rejected: Row | None = None
+    shard: Row | None = None
+    attempts: list[Row] = field(default_factory=list)
+    score: Row | None = None
+    published: Sequence[str] = ()
+
+
+def trace(store: Store, warehouse: Warehouse, row_id: str) -> Trace:
+    """Follow `row_id` through every table.
+
+    Raises:
+        UnknownRecord: neither a record nor a rejected row has it.
+    """
+    found = _locate(store, row_id)
+    row = found.record or found.rejected or {}
+    sources = _select(
+        [store.table("logs/raw", found.day)],
+        "source = ? AND file = ? AND line = ?",
+        [row["source"], row["source_file"], row["source_line"]],
+    )
+    found.source = sources[0] if sources else None
+    if found.task is None:
+        return found
+    for name in ("verdicts", "regenerated"):
+        files = sorted(
+            store.table(f"{found.task}/{name}", found.day).with_suffix("").glob("*.parquet")
+        )
+        found.attempts += _select(files, "row_id = ?", [row_id], "attempt")
+    shards = sorted(
+        store.table(f"{found.task}/shards", found.day).with_suffix("").glob("*.parquet")
+    )
+    placed = _select(shards, "row_id = ?", [row_id])
+    found.shard = placed[0] if placed else None
+    scores = _select([store.table(f"{found.task}/scores", found.day)], "row_id = ?", [row_id])
+    found.score = scores[0] if scores else None
+    found.published = warehouse.published(found.task, row_id)
+    return found
+
+
+def prompts_sent(judge: Judge, found: Trace) -> list[tuple[list[tuple[str, str]], bool]]:
+    """The messages of each attempt, as (role, text), rendered again.
+
+    The flag says whether their hash is the one the answer is kept under; where it is not, rubric or
+    settings have changed since, and what was sent differed.
+    """
+    assert found.record is not None, "only a record has prompts"
+    record = Record(**{name: found.record[name] for name in RECORD_COLUMNS})
+    previous = Previous()
+    sent: list[tuple[list[tuple[str, str]], bool]] = []
+    for row in found.attempts:
+        request = Asker(judge, row["attempt"]).request(record, previous)
+        messages = (request.question.system, *request.messages)
+        same = bool(request.request_hash == row["request_hash"])
+        sent.append(([(message.role, message.content) for message in messages], same))
+        previous = Previous(row["faults"], row["fault_detail"], row["raw_response"])
+    return sent
+
+
+def _locate(store: Store, row_id: str) -> Trace:
+    for name, attribute in (("clean", "record"), ("rejected", "rejected")):
+        files = sorted((store.root / "logs" / name).glob("*.parquet"))
+        rows = _select(files, "row_id = ?", [row_id], "filename DESC", filename=True)
+        if rows:
+            row = rows[0]
+            found = Trace(row_id, Path(row.pop("filename")).stem, row.get("task"))
+            setattr(found, attribute, row)
+            return found
+    raise UnknownRecord(
+        f"no record and no rejected row has the row_id {row_id!r}; accepted: 32 hex digits, as in the "
+        f"column row_id of a table under {store.root}, of a day that was ingested"
+    )
+
+
+def _select(
+    files: Sequence[Path],
+    where: str,
+    values: Sequence[Any],
+    order: str = "1",
+    filename: bool = False,
+) -> list[Row]:
+    there = [file for file in files if file.exists()]
+    if not there:
+        return []
+    source = (
+        f"read_parquet({quoted(*there)}, union_by_name = true, filename = {str(filename).lower()})"
+    )
+    with session() as connection:
+        result = connection.execute(
+            f"SELECT * FROM {source} WHERE {where} ORDER BY {order}", values
+        )
+        table: pa.Table = result.to_arrow_table()
+    return list(table.to_pylist())

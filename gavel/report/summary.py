@@ -1,0 +1,79 @@
+"""What happened, in a page of text: the end of a command-line evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow.parquet as pq
+
+from gavel.report.quality import Figures
+from gavel.store.files import Store
+from gavel.store.tables import quoted, row_count, session
+from gavel.suite import Suite
+
+
+def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
+    """The counts, mean scores and places of `days`, which must all be published.
+
+    Raises:
+        StoreError: a table of one of the days is missing.
+    """
+    lines = ["", f"{suite.name}: {', '.join(days)}", ""]
+    raw = sum(row_count(store.existing("logs/raw", day)) for day in days)
+    clean = sum(row_count(store.existing("logs/clean", day)) for day in days)
+    reasons = _reasons(store, days)
+    rejected = "; ".join(f"{reason} {count:,}" for reason, count in reasons) or "none"
+    lines += [
+        f"source rows    {raw:>8,}",
+        f"records        {clean:>8,}",
+        f"rejected       {raw - clean:>8,}   {rejected}",
+    ]
+    for task in suite.task_names():
+        lines += ["", *_task(suite, store, task, days)]
+    report = store.root / "report" / f"{days[-1]}.html"
+    lines += [
+        "",
+        f"report      {report}",
+        f"Parquet     {store.root}",
+        f"warehouse   {suite.path(suite.warehouse)}",
+        "lineage     make ui",
+    ]
+    return "\n".join(lines)
+
+
+def _task(suite: Suite, store: Store, task: str, days: Sequence[str]) -> list[str]:
+    tables = [Figures(pq.read_table(store.existing(f"{task}/quality", day))) for day in days]
+
+    def total(figure: str) -> int:
+        return int(sum(figures.value(figure) or 0 for figures in tables))
+
+    name, evaluator = suite.evaluator_of(task)
+    rules = (
+        " (rule-based baseline, not a model's judgement)"
+        if evaluator.backend == "heuristic"
+        else ""
+    )
+    invalid, repaired = total("invalid"), total("repaired")
+    lines = [
+        f"{task}, judged by {name}{rules}",
+        f"  scored         {total('records') - total('unresolved'):>8,}",
+        f"  invalid        {invalid:>8,}   repaired by asking again {repaired:,}, "
+        f"unresolved {total('unresolved'):,}",
+        f"  requests       {total('answers'):>8,}   saved {total('saved'):,} of "
+        f"{total('records'):,} records by asking equal requests once",
+        f"  {'mean score':<24} " + "  ".join(days),
+    ]
+    for field in tables[-1].fields("mean"):
+        means = [figures.value("mean", field) for figures in tables]
+        shown = "  ".join("         -" if mean is None else f"{mean:10.2f}" for mean in means)
+        lines.append(f"  {field:<24} {shown}")
+    return lines
+
+
+def _reasons(store: Store, days: Sequence[str]) -> list[tuple[str, int]]:
+    files = [store.existing("logs/rejected", day) for day in days]
+    with session() as connection:
+        return connection.execute(
+            f"SELECT unnest(reasons) AS reason, count(*) FROM read_parquet({quoted(*files)}) "
+            "GROUP BY reason ORDER BY count(*) DESC, reason"
+        ).fetchall()

@@ -1,0 +1,268 @@
+"""The settings: `suite.yaml`, the one file a user edits, read into typed models.
+
+Relative paths in the file are relative to the file. Unknown keys are errors, so that a typing
+mistake cannot be taken for a default.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+
+from gavel.errors import SuiteError
+
+SUITE_VARIABLE = "GAVEL_SUITE"
+"""Environment variable naming the suite file: the one setting that moves Gavel to another setup."""
+
+
+def _known_timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(
+            f"{name!r} is not an IANA time zone such as UTC or Europe/Berlin"
+        ) from error
+    return name
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Model):
+    """One place that logs come from.
+
+    `path` may hold `{day}` (2026-11-02) or `{day:%Y/%m/%d}`, and `*`; without a day in it,
+    `date_column` names the column whose date, in the suite's time zone, assigns rows to days.
+    `columns` maps canonical names to the source's names, for those that the usual synonyms miss.
+    `task` is the task of rows that have no task column.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    format: Literal["jsonl", "csv", "parquet"]
+    path: str
+    date_column: str | None = None
+    columns: dict[str, str] = {}
+    task: str | None = None
+
+    @model_validator(mode="after")
+    def _days_can_be_told_apart(self) -> Source:
+        if "{day" not in self.path and self.date_column is None:
+            raise ValueError(
+                f"path {self.path!r} holds no {{day}} and date_column is not set; "
+                "one of the two must say which rows belong to a day"
+            )
+        return self
+
+
+class Prices(_Model):
+    """List prices in US dollars a million tokens."""
+
+    prompt: float = Field(default=0.0, ge=0)
+    completion: float = Field(default=0.0, ge=0)
+
+
+class Evaluator(_Model):
+    """The judge: a backend with its endpoint and decoding settings.
+
+    Times are in seconds. `breaker_share` of `breaker_window` tries failing in transport is an outage.
+    """
+
+    backend: Literal["heuristic", "openai_compatible"]
+    model: str = "heuristic-1"
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    structured_output: Literal["auto", "json_schema", "json_object", "none"] = "auto"
+    temperature: float = Field(default=0.005, ge=0, le=2)
+    seed: int | None = 7
+    max_tokens: int = Field(default=1024, ge=1)
+    extra_body: dict[str, Any] = {}
+    timeout: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=3, ge=0, le=10)
+    max_concurrency: int = Field(default=256, ge=1, le=10_000)
+    breaker_window: int = Field(default=50, ge=1)
+    breaker_share: float = Field(default=0.5, gt=0, le=1)
+    prices: Prices = Prices()
+
+    @model_validator(mode="after")
+    def _endpoint_is_named(self) -> Evaluator:
+        if self.backend == "openai_compatible":
+            if "model" not in self.model_fields_set:
+                raise ValueError(
+                    "backend openai_compatible needs `model`, the name the server knows"
+                )
+            if self.base_url is None:
+                raise ValueError(
+                    "backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1"
+                )
+        return self
+
+
+class Task(_Model):
+    """Settings of one task; its rubric is the folder of the same name under `prompts/`."""
+
+    evaluator: str | None = None
+
+
+class Quality(_Model):
+    """How scores are aggregated, compared with the days before, and warned about.
+
+    `max_psi` bounds the population stability index, `alpha` the p-value of the two-sample tests.
+    """
+
+    normalise: Literal["zscore", "minmax"] = "zscore"
+    window_days: int = Field(default=7, ge=1, le=90)
+    max_psi: float = Field(default=0.2, gt=0)
+    alpha: float = Field(default=0.001, gt=0, lt=1)
+    max_invalid_rate: float = Field(default=0.05, ge=0, le=1)
+    max_rejected_rate: float = Field(default=0.1, ge=0, le=1)
+    record_pages: int = Field(default=0, ge=0, le=10_000)
+
+
+class Suite(_Model):
+    """Everything a user settles, apart from the prompts themselves."""
+
+    name: str = "gavel"
+    timezone: Annotated[str, AfterValidator(_known_timezone)] = "UTC"
+    first_day: dt.date
+    last_day: dt.date | None = None
+    store: str = "data"
+    warehouse: str = "data/warehouse.duckdb"
+    prompts: str = "prompts"
+    sources: list[Source] = Field(min_length=1)
+    evaluators: dict[str, Evaluator] = Field(min_length=1)
+    evaluator: str
+    tasks: dict[str, Task] = {}
+    shards: int = Field(default=4, ge=1, le=1000)
+    regeneration_attempts: int = Field(default=3, ge=0, le=10)
+    memory_limit: str = Field(default="2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|MiB|GiB)$")
+    quality: Quality = Quality()
+
+    _file: Path = PrivateAttr(default=Path("suite.yaml"))
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Suite:
+        for key, name in [
+            ("evaluator", self.evaluator),
+            *((f"tasks.{t}.evaluator", s.evaluator) for t, s in self.tasks.items()),
+        ]:
+            if name is not None and name not in self.evaluators:
+                raise ValueError(
+                    f"{key} is {name!r}, which is not under evaluators; "
+                    f"accepted: {', '.join(sorted(self.evaluators))}"
+                )
+        names = [source.name for source in self.sources]
+        if repeated := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"sources repeat the name {', '.join(repeated)}; each needs its own")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the suite file, which relative paths start from."""
+        return self._file.parent
+
+    @property
+    def file(self) -> Path:
+        """The suite file itself."""
+        return self._file
+
+    def path(self, relative: str) -> Path:
+        """`relative` from the suite's folder; an absolute path stays as it is."""
+        return self.folder / relative
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone that says what a day is."""
+        return ZoneInfo(self.timezone)
+
+    def task_names(self) -> list[str]:
+        """The tasks: every folder under `prompts/` that holds a rubric.yaml, in alphabetical order.
+
+        Raises:
+            SuiteError: there is none, or `tasks` names one that has no folder.
+        """
+        prompts = self.path(self.prompts)
+        found = sorted(p.parent.name for p in prompts.glob("*/rubric.yaml"))
+        if not found:
+            raise SuiteError(f"{self._file}: prompts: no folder of {prompts} holds a rubric.yaml")
+        if unknown := sorted(set(self.tasks) - set(found)):
+            raise SuiteError(
+                f"{self._file}: tasks.{unknown[0]}: there is no {prompts / unknown[0] / 'rubric.yaml'}; "
+                f"accepted: {', '.join(found)}"
+            )
+        return found
+
+    def evaluator_of(self, task: str) -> tuple[str, Evaluator]:
+        """The name and the settings of the evaluator that judges `task`."""
+        own = self.tasks.get(task, Task()).evaluator
+        name = own or self.evaluator
+        return name, self.evaluators[name]
+
+
+def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
+    """Read the suite from `file`, else from $GAVEL_SUITE, else from ./suite.yaml.
+
+    Raises:
+        SuiteError: the file is missing, is no YAML mapping, or a key is not accepted; one line a fault.
+    """
+    path = Path(file or os.environ.get(SUITE_VARIABLE) or "suite.yaml").absolute()
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SuiteError(
+            f"{path}: cannot be read ({error.strerror}); "
+            f"name a readable suite file in {SUITE_VARIABLE}, or put suite.yaml in this folder"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SuiteError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(settings, dict):
+        raise SuiteError(f"{path}: holds {type(settings).__name__}, not a mapping of settings")
+    try:
+        suite = Suite.model_validate(settings)
+    except ValidationError as error:
+        raise SuiteError("\n".join(_sentence(path, fault) for fault in error.errors())) from error
+    suite._file = path
+    suite.task_names()
+    return suite
+
+
+def _sentence(path: Path, fault: Any) -> str:
+    """One pydantic fault as `file: key: what was found; what is accepted`."""
+    key = ".".join(str(part) for part in fault["loc"]) or "(top level)"
+    if fault["type"] == "missing":
+        return f"{path}: {key}: is missing and has no default"
+    if fault["type"] == "extra_forbidden":
+        model = _model_at(fault["loc"][:-1])
+        accepted = f"; accepted: {', '.join(model.model_fields)}" if model else ""
+        return f"{path}: {key}: is not a setting{accepted}"
+    if fault["type"] == "value_error":
+        return f"{path}: {key}: {fault['ctx']['error']}"
+    return f"{path}: {key}: found {fault['input']!r}; {fault['msg']}"
+
+
+def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
+    models: dict[str, type[BaseModel]] = {
+        "sources": Source,
+        "evaluators": Evaluator,
+        "tasks": Task,
+        "quality": Quality,
+    }
+    if not location:
+        return Suite
+    if location[-1] == "prices":
+        return Prices
+    return models.get(str(location[0]))

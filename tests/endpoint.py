@@ -1,0 +1,182 @@
+"""A real HTTP server on 127.0.0.1 that speaks chat completions, and misbehaves as told."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request as the server got it; `nth` counts from 1 how often the same body came."""
+
+    body: Mapping[str, Any]
+    nth: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def record(self) -> str:
+        """The first user message: the record that is judged, without repairs."""
+        return str(self.body["messages"][1]["content"])
+
+    @property
+    def share(self) -> float:
+        """A number in [0, 1) that depends on the body and on `nth` alone: chance that can be repeated."""
+        text = json.dumps(self.body, sort_keys=True) + str(self.nth)
+        return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server does: text in a chat completion, or a status with a body, late, or cut off."""
+
+    text: str | None = None
+    status: int = 200
+    body: Any = None
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+
+
+Behaviour = Callable[[Ask], Reply]
+
+
+class Endpoint:
+    """Serves `behave` on a port of its own, in a thread; use it as a context manager.
+
+    `asks` counts completions asked for by body; `answered` those that got a whole 200 reply.
+    """
+
+    def __init__(self, behave: Behaviour, models: Callable[[], Reply] | None = None) -> None:
+        self.behave = behave
+        self.models = models or (lambda: Reply(body={"object": "list", "data": []}))
+        self.asks: Counter[str] = Counter()
+        self.answered: Counter[str] = Counter()
+        self.bodies: list[Mapping[str, Any]] = []
+        self.most_in_flight = 0
+        self._in_flight = 0
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The base_url to ask."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def total(self) -> int:
+        """How many completions were asked for, repeats included."""
+        return sum(self.asks.values())
+
+    def __enter__(self) -> Endpoint:
+        self._thread.start()
+        assert self._ready.wait(10), "the test server did not start"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._start())
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.close()
+
+    async def _start(self) -> None:
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._list_models)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _list_models(self, request: web.Request) -> web.StreamResponse:
+        return _plain(self.models())
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        key = json.dumps(body, sort_keys=True)
+        self.asks[key] += 1
+        self.bodies.append(body)
+        self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        try:
+            reply = self.behave(Ask(body, self.asks[key], dict(request.headers)))
+            if reply.delay:
+                await asyncio.sleep(reply.delay)
+            if reply.drop:
+                assert request.transport is not None
+                request.transport.close()
+                return web.Response()
+            if reply.status == 200 and reply.body is None:
+                self.answered[key] += 1
+                return web.json_response(_completion(body, reply), headers=reply.headers)
+            return _plain(reply)
+        finally:
+            self._in_flight -= 1
+
+
+def _plain(reply: Reply) -> web.Response:
+    text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+    return web.Response(text=text, status=reply.status, headers=dict(reply.headers))
+
+
+def _completion(body: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+    message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
+    return {
+        "id": "chatcmpl-test",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "system_fingerprint": "fp_test",
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+    }
+
+
+def answer_to(body: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """A valid answer to the JSON Schema of a request's body: least numbers, first label values.
+
+    Labels nested in one another must have their first values under one another. `changes` replace
+    values; a change to None removes the key.
+    """
+    form = body["response_format"]
+    schema = form["json_schema"]["schema"] if "json_schema" in form else form["schema"]
+    answer: dict[str, Any] = {}
+    for name, kind in schema["properties"].items():
+        if "enum" in kind:
+            answer[name] = kind["enum"][0]
+        elif kind["type"] == "string":
+            answer[name] = "because"
+        else:
+            answer[name] = kind["minimum"]
+    answer |= changes
+    return {name: value for name, value in answer.items() if value is not None}
+
+
+def valid(ask: Ask) -> Reply:
+    """Behave well."""
+    return Reply(json.dumps(answer_to(ask.body)))
