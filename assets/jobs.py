@@ -82,7 +82,7 @@ def _whole_day(suite: Suite) -> dg.JobDefinition:
                 instance=context.instance,
                 partition_key=partition,
                 raise_on_error=False,
-                tags={"dagster/parent_run_id": context.run_id},
+                tags={"dagster/parent_run_id": context.run.run_id},
             )
             if not result.success:
                 raise dg.Failure(

@@ -76,7 +76,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             path,
             checks=[
                 equality("dealt_round_robin", sides, rows == share),
-                valid_rows(path, SHARD_VALID),
+                valid_rows(path, SHARD_VALID, unique="row_id"),
             ],
         )
 
@@ -129,7 +129,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 **_figures([judged], seconds, path),
             },
             checks=[
-                valid_rows(path, verdict_check(judge.rubric)),
+                valid_rows(path, verdict_check(judge.rubric), unique="row_id"),
                 warning("invalid_rate", sentences, {"invalid_rate": rate}),
             ],
         )
@@ -146,7 +146,8 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 "shard_is_valid_plus_invalid",
                 invalid_key,
                 "Nothing is lost: shard = valid + invalid",
-            )
+            ),
+            check_spec(VALID_ROWS, invalid_key, "Bounds, label sets and known faults hold"),
         ],
     )
     def invalid(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
@@ -162,7 +163,10 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             path,
             volatile=VOLATILE,
             metadata={f"fault_{code}": count for code, count in counts.by_fault.items()},
-            checks=[equality("shard_is_valid_plus_invalid", sides, holds)],
+            checks=[
+                equality("shard_is_valid_plus_invalid", sides, holds),
+                valid_rows(path, verdict_check(released_rubric(files, task))),
+            ],
         )
 
     @declared_asset(
@@ -230,7 +234,7 @@ def _ledger(
     context: dg.AssetExecutionContext, files: Store, task: str, day: str, shard: str
 ) -> Iterator[Ledger]:
     worker = f"{task}/{day}/{shard}"
-    with Ledger.open(files.ledger(f"{task}/{day}"), context.run_id, worker) as ledger:
+    with Ledger.open(files.ledger(f"{task}/{day}"), context.run.run_id, worker) as ledger:
         yield ledger
 
 

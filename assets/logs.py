@@ -19,7 +19,7 @@ from assets.tables import (
     warning,
 )
 from gavel.logs.clean import CleanCounts
-from gavel.logs.validity import CLEAN_VALID, REJECTED_VALID
+from gavel.logs.validity import CLEAN_VALID, RAW_VALID, REJECTED_VALID
 from gavel.suite import Suite
 from resources import LogSource, ParquetStore
 
@@ -36,12 +36,13 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         group="logs",
         kinds={"parquet"},
         partitions=days,
+        checks=[check_spec(VALID_ROWS, RAW, "Every source row has its place and its bytes")],
     )
     def raw(context: dg.AssetExecutionContext, logs: LogSource, store: ParquetStore) -> Result:
         path = store.files.table("logs/raw", context.partition_key)
         rows = logs.write_raw(context.partition_key, path)
         context.log.info(f"{rows:,} source rows")
-        return table_result(RAW.path, path)
+        return table_result(RAW.path, path, checks=[valid_rows(path, RAW_VALID)])
 
     @dg.multi_asset(
         name="clean_logs",
@@ -112,7 +113,7 @@ def _clean_results(
             CLEAN.path,
             clean_path,
             metadata={f"records_{task}": count for task, count in counts.by_task.items()},
-            checks=[accounting, valid_rows(clean_path, CLEAN_VALID)],
+            checks=[accounting, valid_rows(clean_path, CLEAN_VALID, unique="row_id")],
         ),
         table_result(
             REJECTED.path,

@@ -8,10 +8,11 @@ import dagster as dg
 import orjson
 
 from assets.partitions import daily, shard_files
-from assets.tables import Result, check_spec, declared_asset, table_result
+from assets.tables import VALID_ROWS, Result, check_spec, declared_asset, table_result, valid_rows
 from gavel.report.audit import events
 from gavel.report.day import day_report
 from gavel.report.page import render_day
+from gavel.report.validity import EVENTS_VALID
 from gavel.store.files import replacing
 from gavel.store.tables import write_batches
 from gavel.suite import Suite
@@ -31,6 +32,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         partitions=days,
         kinds={"duckdb", "parquet"},
         deps=[dg.AssetKey([task, name]) for task in tasks for name in ("published", "regenerated")],
+        checks=[check_spec(VALID_ROWS, EVENTS, "Every event is of a known kind")],
     )
     def audit(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         day, files = context.partition_key, store.files
@@ -53,6 +55,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
             path,
             volatile=("time", "run_id"),
             metadata={kind["values"]: kind["counts"] for kind in kinds},
+            checks=[valid_rows(path, EVENTS_VALID)],
         )
 
     @declared_asset(

@@ -23,8 +23,9 @@ from gavel.judge.releases import released_rubric
 from gavel.judge.scores import merge_scores
 from gavel.judge.tables import VOLATILE, score_check
 from gavel.report.quality import Figures, quality, warnings
+from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
-from gavel.store.tables import content_hash, quoted, row_count, session, write_batches
+from gavel.store.tables import content_hash, count_rows, fetch, quoted, row_count, write_batches
 from gavel.suite import Suite
 from resources import DuckDBWarehouse, ParquetStore
 
@@ -95,7 +96,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                     clean["clean"] == sharded,
                 ),
                 equality("one_score_a_record", clean, _one_to_one(clean)),
-                valid_rows(path, score_check(rubric)),
+                valid_rows(path, score_check(rubric), unique="row_id"),
             ],
         )
 
@@ -121,8 +122,8 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         day, files = context.partition_key, store.files
         path = files.existing(f"{task}/scores", day)
         rows = warehouse.database.publish(task, day, path)
-        valid = _valid(path)
-        _note_publication(files, task, day, context.run_id, rows)
+        valid = count_rows([path], "status = 'valid'")
+        _note_publication(files, task, day, context.run.run_id, rows)
         compact(files.ledger(f"{task}/{day}"))
         return dg.MaterializeResult(
             data_version=dg.DataVersion(content_hash(path, VOLATILE)),
@@ -148,9 +149,10 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         kinds={"duckdb", "parquet"},
         deps=[dg.AssetDep(scores_key, partition_mapping=window_until(suite.quality.window_days))],
         checks=[
+            check_spec(VALID_ROWS, quality_key, "Every figure is a finite number or null"),
             check_spec(
                 "drift", quality_key, "Nothing moved against the days before", blocking=False
-            )
+            ),
         ],
     )
     def daily_quality(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
@@ -184,7 +186,10 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             quality_key.path,
             path,
             metadata=plotted,
-            checks=[warning("drift", warnings(table, suite.quality), {})],
+            checks=[
+                valid_rows(path, QUALITY_VALID),
+                warning("drift", warnings(table, suite.quality), {}),
+            ],
         )
 
     return [scores, published, daily_quality]
@@ -212,17 +217,16 @@ def _quality(suite: Suite, files: Store, task: str, day: str) -> pa.Table:
 
 def _records(clean: Path, task: str, scores: Path) -> dict[str, int]:
     """How the records of the day and the rows of its scores cover one another."""
-    with session() as connection:
-        counts = connection.execute(
-            f"""
-            WITH c AS (SELECT row_id FROM read_parquet({quoted(clean)}) WHERE task = ?),
-                 s AS (SELECT row_id FROM read_parquet({quoted(scores)}))
-            SELECT (SELECT count(*) FROM c), (SELECT count(*) FROM s),
-                   (SELECT count(*) FROM c ANTI JOIN s USING (row_id)),
-                   (SELECT count(*) FROM s ANTI JOIN c USING (row_id))
-            """,
-            [task],
-        ).fetchall()[0]
+    counts = fetch(
+        f"""
+        WITH c AS (SELECT row_id FROM read_parquet({quoted(clean)}) WHERE task = ?),
+             s AS (SELECT row_id FROM read_parquet({quoted(scores)}))
+        SELECT (SELECT count(*) FROM c), (SELECT count(*) FROM s),
+               (SELECT count(*) FROM c ANTI JOIN s USING (row_id)),
+               (SELECT count(*) FROM s ANTI JOIN c USING (row_id))
+        """,
+        [task],
+    )[0]
     names = ("clean", "scores", "records without a score", "scores without a record")
     return dict(zip(names, counts, strict=True))
 
@@ -230,14 +234,6 @@ def _records(clean: Path, task: str, scores: Path) -> dict[str, int]:
 def _one_to_one(sides: dict[str, int]) -> bool:
     clean, scores, *missing = sides.values()
     return clean == scores and not any(missing)
-
-
-def _valid(scores: Path) -> int:
-    with session() as connection:
-        rows = connection.execute(
-            f"SELECT count(*) FROM read_parquet({quoted(scores)}) WHERE status = 'valid'"
-        ).fetchall()
-    return int(rows[0][0])
 
 
 def _note_publication(files: Store, task: str, day: str, run_id: str, rows: int) -> None:

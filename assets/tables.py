@@ -1,5 +1,6 @@
 """What every table of the graph tells Dagster: its rows, columns, content version and validity."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from gavel.errors import EvaluatorOutage, GavelError
-from gavel.store.tables import content_hash, row_count
+from gavel.store.tables import content_hash, repeated_values, row_count
 
 OWNERS = ["team:evaluation"]
 VALID_ROWS = "valid_rows"
@@ -19,6 +20,7 @@ CODE_VERSION = "1"
 """Raised whenever an asset would make another table of the same input."""
 
 _SHOWN = 5
+_BATCH = 50_000
 
 if TYPE_CHECKING:
     Result: TypeAlias = dg.MaterializeResult[Any]
@@ -78,34 +80,36 @@ def warning(
     )
 
 
-def valid_rows(path: Path, schema: Any) -> dg.AssetCheckResult:
-    """The result of the pandera `schema` on the table at `path`: which rules fail, how often, examples."""
-    wanted = [name for name in pq.read_schema(path).names if _used(schema, name)]
-    try:
-        schema.validate(pl.read_parquet(path, columns=wanted), lazy=True)
-    except pandera.errors.SchemaErrors as error:
-        cases = error.failure_cases
-        rules = cases.group_by("column", "check").len().sort("len", descending=True)
-        described = [f"{c}: {k} ({n:,} rows)" for c, k, n in rules.head(_SHOWN).iter_rows()]
-        examples = [str(row) for row in cases.head(_SHOWN).iter_rows(named=True)]
-        return dg.AssetCheckResult(
-            check_name=VALID_ROWS,
-            passed=False,
-            description="; ".join(described),
-            metadata={"failures": len(cases), "examples": examples},
-        )
-    return dg.AssetCheckResult(check_name=VALID_ROWS, passed=True, metadata={"failures": 0})
+def valid_rows(path: Path, schema: Any, unique: str | None = None) -> dg.AssetCheckResult:
+    """The result of the pandera `schema` on the table at `path`: which rules fail, how often, examples.
 
-
-def _used(schema: Any, column: str) -> bool:
-    """Checks over the whole frame name their columns in their own code, so every narrow column is read."""
-    return column in schema.columns or column in (
-        "faults",
-        "status",
-        "attempt",
-        "start_time",
-        "end_time",
+    Rows are read a batch at a time, so what must be unique over the whole table is named in `unique`.
+    """
+    failures: Counter[str] = Counter()
+    examples: list[str] = []
+    for batch in pq.ParquetFile(path).iter_batches(_BATCH, columns=_columns(path, schema)):
+        try:
+            schema.validate(pl.from_arrow(batch), lazy=True)
+        except pandera.errors.SchemaErrors as error:
+            cases = error.failure_cases
+            failures.update(
+                f"{case['column']}: {case['check']}" for case in cases.iter_rows(named=True)
+            )
+            examples += [str(case) for case in cases.head(_SHOWN).iter_rows(named=True)]
+    if unique is not None and (repeated := repeated_values(path, unique)):
+        failures[f"{unique}: unique"] = repeated
+    described = [f"{rule} ({count:,} rows)" for rule, count in failures.most_common(_SHOWN)]
+    return dg.AssetCheckResult(
+        check_name=VALID_ROWS,
+        passed=not failures,
+        description="; ".join(described) or "every row fits its schema",
+        metadata={"failures": failures.total(), "examples": examples[:_SHOWN]},
     )
+
+
+def _columns(path: Path, schema: Any) -> list[str]:
+    """The columns a check reads: those it declares; none of them is a long text it says nothing of."""
+    return [name for name in pq.read_schema(path).names if name in schema.columns]
 
 
 def declared_asset(

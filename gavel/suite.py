@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -193,12 +194,17 @@ class Suite(_Model):
         """The tasks: every folder under `prompts/` that holds a rubric.yaml, in alphabetical order.
 
         Raises:
-            SuiteError: there is none, or `tasks` names one that has no folder.
+            SuiteError: there is none, one cannot name a table, or `tasks` names one that has no folder.
         """
         prompts = self.path(self.prompts)
         found = sorted(p.parent.name for p in prompts.glob("*/rubric.yaml"))
         if not found:
             raise SuiteError(f"{self._file}: prompts: no folder of {prompts} holds a rubric.yaml")
+        if wrong := [name for name in found if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]:
+            raise SuiteError(
+                f"{self._file}: prompts: the folder {prompts / wrong[0]} cannot name a task; "
+                "accepted: lower-case letters, digits and _"
+            )
         if unknown := sorted(set(self.tasks) - set(found)):
             raise SuiteError(
                 f"{self._file}: tasks.{unknown[0]}: there is no {prompts / unknown[0] / 'rubric.yaml'}; "
@@ -213,6 +219,39 @@ class Suite(_Model):
         return name, self.evaluators[name]
 
 
+class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML that refuses a key given twice in one mapping, which the standard loader drops in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+        seen = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    problem="a mapping or list stands where a key is expected; text that starts "
+                    "with { or [ needs quotes",
+                    problem_mark=key_node.start_mark,
+                )
+            if key_node.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key_node.value!r} stands there more than once",
+                    problem_mark=key_node.start_mark,
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(text: str) -> Any:
+    """The content of a YAML document.
+
+    Raises:
+        ValueError: it is not valid YAML, holds no such date, or gives a key twice.
+    """
+    try:
+        return yaml.load(text, _UniqueKeys)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
 def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     """Read the suite from `file`, else from $GAVEL_SUITE, else from ./suite.yaml.
 
@@ -221,14 +260,14 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     """
     path = Path(file or os.environ.get(SUITE_VARIABLE) or "suite.yaml").absolute()
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SuiteError(
             f"{path}: cannot be read ({error.strerror}); "
             f"name a readable suite file in {SUITE_VARIABLE}, or put suite.yaml in this folder"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SuiteError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise SuiteError(f"{path}: is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
         raise SuiteError(f"{path}: holds {type(settings).__name__}, not a mapping of settings")
     try:

@@ -37,7 +37,11 @@ class Ask:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server does: text in a chat completion, or a status with a body, late, or cut off."""
+    """What the server does: text in a chat completion, or a status with a body, late, or cut off.
+
+    `drop` closes the connection in place of a reply, `cut` in the middle of one; `trickle` sends a byte
+    each so many seconds, without end.
+    """
 
     text: str | None = None
     status: int = 200
@@ -47,6 +51,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
+    cut: bool = False
+    trickle: float | None = None
 
 
 Behaviour = Callable[[Ask], Reply]
@@ -100,7 +106,7 @@ class Endpoint:
         self._loop.run_until_complete(self._start())
         self._ready.set()
         self._loop.run_forever()
-        self._loop.run_until_complete(self._runner.cleanup())
+        self._loop.run_until_complete(self._stop())
         self._loop.close()
 
     async def _start(self) -> None:
@@ -112,6 +118,13 @@ class Endpoint:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         self.port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        await self._runner.cleanup()
+        late = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     async def _list_models(self, request: web.Request) -> web.StreamResponse:
         return _plain(self.models())
@@ -131,6 +144,8 @@ class Endpoint:
                 assert request.transport is not None
                 request.transport.close()
                 return web.Response()
+            if reply.cut or reply.trickle is not None:
+                return await _in_pieces(request, _completion(body, reply), reply.trickle)
             if reply.status == 200 and reply.body is None:
                 self.answered[key] += 1
                 return web.json_response(_completion(body, reply), headers=reply.headers)
@@ -142,6 +157,23 @@ class Endpoint:
 def _plain(reply: Reply) -> web.Response:
     text = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
     return web.Response(text=text, status=reply.status, headers=dict(reply.headers))
+
+
+async def _in_pieces(
+    request: web.Request, completion: Mapping[str, Any], trickle: float | None
+) -> web.StreamResponse:
+    """Half a reply and then nothing more, or one that never comes to its end."""
+    content = json.dumps(completion).encode()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.content_length = len(content)
+    await response.prepare(request)
+    await response.write(content[: len(content) // 2])
+    while trickle is not None:
+        await asyncio.sleep(trickle)
+        await response.write(b" ")
+    assert request.transport is not None
+    request.transport.close()
+    return response
 
 
 def _completion(body: Mapping[str, Any], reply: Reply) -> dict[str, Any]:

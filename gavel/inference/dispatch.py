@@ -12,10 +12,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gavel.errors import EvaluatorOutage
+from gavel.errors import EvaluatorOutage, EvaluatorRefused
 from gavel.inference.request import Answer, Failure, Request
 
 _FIRST_CONCURRENCY = 16
@@ -130,7 +130,7 @@ def dispatch(
     close: Callable[[], Awaitable[None]],
     limits: Limits,
     endpoint: str,
-) -> Iterator[list[Answer]]:
+) -> Generator[list[Answer], None, None]:
     """Send `requests` and yield their answers as they come, in any order.
 
     `send` does one try, and raises TransportFault when it fails on its way. A request whose every try
@@ -138,8 +138,8 @@ def dispatch(
     an outage in between leaves no trace in the ledger and they are asked again.
 
     Raises:
-        EvaluatorOutage: most tries fail, or none succeeds and the probe fails too.
-        EvaluatorRefused: as `send` raises it.
+        EvaluatorOutage: most tries fail, or the last request got no answer and the probe fails too.
+        EvaluatorRefused: as `send` raises it, or most tries are refused for good.
     """
     loop = asyncio.new_event_loop()
     dispatcher = _Dispatcher(iter(requests), send, limits, endpoint)
@@ -147,7 +147,7 @@ def dispatch(
         while batch := loop.run_until_complete(dispatcher.next_batch()):
             yield batch
         if failed := dispatcher.failed:
-            if not dispatcher.any_success:
+            if not dispatcher.answering:
                 loop.run_until_complete(probe())
             yield failed
     finally:
@@ -168,7 +168,8 @@ class _Dispatcher:
         endpoint: str,
     ) -> None:
         self.failed: list[Answer] = []
-        self.any_success = False
+        self.answering = False
+        """Whether the request that ended last was answered, be it by a refusal of that request."""
         self._requests = requests
         self._send = send
         self._limits = limits
@@ -196,7 +197,8 @@ class _Dispatcher:
         return []
 
     async def stop(self) -> None:
-        """Give up whatever is in flight."""
+        """Give up whatever is in flight, and start nothing in its place."""
+        self._exhausted = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -241,6 +243,7 @@ class _Dispatcher:
                 pause = self._failed_try(fault, len(retries) - throttles, throttles)
                 if pause is None:
                     self.failed.append(_failure(request, fault, retries))
+                    self.answering = not fault.retryable
                     return
                 retries.append(fault.code)
                 throttles += fault.throttled
@@ -249,7 +252,7 @@ class _Dispatcher:
             now = time.monotonic()
             answer.latency_ms = (now - started) * 1000
             answer.retries = retries
-            self.any_success = True
+            self.answering = True
             self._last_success = now
             self._breaker.record(failed=False)
             self._concurrency.succeeded(now - started)
@@ -260,7 +263,7 @@ class _Dispatcher:
         """The seconds to wait before the next try, or None when there is to be none.
 
         Raises:
-            EvaluatorOutage: this failure is one too many.
+            EvaluatorOutage, EvaluatorRefused: this failure is one too many.
         """
         now = time.monotonic()
         if fault.throttled:
@@ -273,8 +276,14 @@ class _Dispatcher:
                 ) from fault
             spent = throttles >= self._limits.retries * _THROTTLES_PER_RETRY
         else:
-            if fault.retryable:
+            # What the request itself brought about (overflow, filter) tells nothing of the endpoint.
+            if fault.retryable or fault.failure == "transport":
                 self._breaker.record(failed=True)
+            if self._breaker.open and not fault.retryable:
+                raise EvaluatorRefused(
+                    f"{self._endpoint}: {self._breaker}, the last refused with {fault.code} ({fault.detail}); "
+                    "the answers received so far are kept; check the evaluator's settings in suite.yaml"
+                ) from fault
             if self._breaker.open:
                 raise EvaluatorOutage(
                     f"{self._endpoint}: {self._breaker}, the last with {fault.code} ({fault.detail}); "

@@ -9,9 +9,10 @@ the tail unlocked and seals it into a segment. Two runs of the same scope have a
 from __future__ import annotations
 
 import fcntl
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import IO
@@ -20,7 +21,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gavel.errors import StoreError
 from gavel.inference.request import Answer
+from gavel.store.files import write_failure
 from gavel.store.tables import quoted, session, write_batches, write_query
 
 SCHEMA = pa.schema(
@@ -61,24 +64,37 @@ class Ledger:
     @classmethod
     @contextmanager
     def open(cls, folder: Path, run_id: str, worker: str) -> Iterator[Ledger]:
-        """Recover what killed writers left, open a tail, and seal it on the way out."""
-        folder.mkdir(parents=True, exist_ok=True)
-        recover(folder)
-        ledger = cls(folder, run_id, worker)
-        try:
-            yield ledger
-        finally:
-            ledger.seal()
-            ledger._path.unlink(missing_ok=True)
-            ledger._tail.close()
+        """Recover what killed writers left, open a tail, and seal it on the way out.
+
+        Raises:
+            StoreError: the disk is full or the folder cannot be written; a tail not sealed stays.
+        """
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            recover(folder)
+            ledger = cls(folder, run_id, worker)
+        with ledger._tail:
+            try:
+                yield ledger
+            finally:
+                ledger.seal()
+                ledger._path.unlink(missing_ok=True)
 
     def append(self, answers: Iterable[Answer]) -> None:
-        """Keep `answers`; when this returns they outlive the process."""
+        """Keep `answers`; when this returns they outlive the process.
+
+        Raises:
+            StoreError: the disk is full.
+        """
         for answer in answers:
-            line = {name: getattr(answer, name) for name in _ANSWER_FIELDS}
-            line["worker"] = self._worker
-            line["run_id"] = self.run_id
-            self._tail.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            row = {name: getattr(answer, name) for name in _ANSWER_FIELDS}
+            row["worker"] = self._worker
+            row["run_id"] = self.run_id
+            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+            with _writing(self._path):
+                # A write may take a part only; on a disk that is nearly full the rest then fails.
+                while line:
+                    line = line[self._tail.write(line) :]
             self._lines += 1
         if self._lines >= _SEGMENT_ROWS:
             self.seal()
@@ -86,13 +102,20 @@ class Ledger:
     def seal(self) -> None:
         """Move the tail's answers into a segment."""
         if self._lines:
-            _seal(self._path, self.folder)
-            self._tail.truncate(0)
+            _seal(self._tail, self._path.stem, self.folder)
             self._tail.seek(0)
+            self._tail.truncate()
             self._lines = 0
 
     def answered(self) -> set[tuple[str, int]]:
-        """The (request_hash, attempt) of every answer in the segments."""
+        """The (request_hash, attempt) of every answer in the segments, this writer's own included."""
+        self.seal()
+        while True:
+            # A segment gone since it was listed has been compacted into one that was not.
+            with suppress(FileNotFoundError):
+                return self._keys()
+
+    def _keys(self) -> set[tuple[str, int]]:
         known: set[tuple[str, int]] = set()
         for segment in segments(self.folder):
             keys = pq.read_table(segment, columns=["request_hash", "attempt"])
@@ -108,15 +131,14 @@ def segments(folder: Path) -> list[Path]:
 
 
 def recover(folder: Path) -> None:
-    """Seal the tails whose writer is gone."""
+    """Seal the tails whose writer is gone. Several processes may do so at once."""
     for path in sorted(folder.glob("*.tail")):
-        with path.open("rb+") as tail:
-            try:
-                fcntl.flock(tail, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            _seal(path, folder)
-            path.unlink(missing_ok=True)
+        # Its writer, or another that recovers, may remove it at any time until we hold the lock.
+        with suppress(FileNotFoundError, BlockingIOError), path.open("rb+") as tail:
+            fcntl.flock(tail, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(tail.fileno()).st_nlink:
+                _seal(tail, path.stem, folder)
+                path.unlink()
 
 
 def compact(folder: Path) -> None:
@@ -131,7 +153,7 @@ def compact(folder: Path) -> None:
     with session(spill=folder / ".spill") as connection:
         write_query(target, connection, f"{latest(old)} ORDER BY request_hash, attempt", SCHEMA)
     for segment in old:
-        segment.unlink()
+        segment.unlink(missing_ok=True)
 
 
 def latest(files: Sequence[Path], attempt: int | None = None) -> str:
@@ -164,21 +186,35 @@ def _locked_tail(folder: Path) -> tuple[Path, IO[bytes]]:
     """A new tail that no other writer can take for an abandoned one: named so only once locked."""
     path = folder / f"{uuid.uuid4().hex}.tail"
     unnamed = path.with_suffix(".opening")
-    tail = unnamed.open("wb", buffering=0)
+    tail = unnamed.open("w+b", buffering=0)
     fcntl.flock(tail, fcntl.LOCK_EX)
     unnamed.rename(path)
     return path, tail
 
 
-def _seal(tail: Path, folder: Path) -> None:
-    """Write a tail's whole lines as a segment; a last line cut short by a crash was never promised."""
+def _seal(tail: IO[bytes], name: str, folder: Path) -> None:
+    """Write a tail's whole lines as a segment.
+
+    A line that a crash cut short or garbled was never promised: its request is asked again.
+    """
+    tail.seek(0)
     rows = []
-    with tail.open("rb") as lines:
-        for line in lines:
-            if line.endswith(b"\n"):
-                row = orjson.loads(line)
-                row["answered_at"] = int(row["answered_at"] * 1e6)
-                rows.append(row)
+    for line in tail.read().split(b"\n")[:-1]:
+        with suppress(orjson.JSONDecodeError):
+            row = orjson.loads(line)
+            row["answered_at"] = int(row["answered_at"] * 1e6)
+            rows.append(row)
     if rows:
-        name = f"{tail.stem}-{uuid.uuid4().hex[:8]}.parquet"
-        write_batches(folder / name, SCHEMA, [pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
+        segment = folder / f"{name}-{uuid.uuid4().hex[:8]}.parquet"
+        write_batches(segment, SCHEMA, [pa.RecordBatch.from_pylist(rows, schema=SCHEMA)])
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Tell in one sentence that the disk is full, or that the ledger cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if (sentence := write_failure(error)) is None:
+            raise
+        raise StoreError(f"{path}: {sentence}; the answers kept so far stay") from error

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import aiohttp
 import httpx2
 import openai
 import orjson
 
 from gavel.errors import EvaluatorOutage, EvaluatorRefused
 from gavel.inference.dispatch import Limits, TransportFault, dispatch
+from gavel.inference.http import AiohttpClient
 from gavel.inference.request import Answer, Question, Request
 from gavel.suite import Evaluator
 
 _NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
 """What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""
 _THROTTLING = (429, 503)
-_OVERFLOW = ("context_length_exceeded", "maximum context length", "context window", "context size")
+_OVERFLOW = (
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "reduce the length",
+    "maximum number of tokens",
+)
 _FILTERED = ("content_filter", "content management policy", "content_policy")
 
 
@@ -36,20 +48,31 @@ class OpenAICompatible:
         assert evaluator.base_url is not None, "the suite checks it"
         self._evaluator = evaluator
         self._endpoint = f"{evaluator.base_url} (model {evaluator.model})"
-        self._bodies: dict[tuple[int, str], tuple[Question, bytes]] = {}
+        self._bodies: WeakKeyDictionary[Question, dict[str, bytes]] = WeakKeyDictionary()
         wanted = evaluator.structured_output
         self._mode: str | None = None if wanted == "auto" else wanted
 
-    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+    def answers(self, requests: Iterable[Request]) -> Generator[list[Answer], None, None]:
         """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
         client = self._client()
         negotiation = asyncio.Lock()
+        failures: list[TransportFault | EvaluatorRefused] = []
 
         async def send(request: Request) -> Answer:
             if self._mode is None:
+                seen = len(failures)
                 async with negotiation:
+                    # An endpoint that failed while this waited would fail it too. Else a hung one, asked
+                    # by one request at a time, would take as many time-outs as the breaker needs failures.
+                    if self._mode is None and len(failures) > seen:
+                        raise failures[-1]
                     if self._mode is None:
-                        return await self._negotiate(client, request)
+                        try:
+                            return await self._negotiate(client, request)
+                        except (TransportFault, EvaluatorRefused) as error:
+                            if isinstance(error, EvaluatorRefused) or error.retryable:
+                                failures.append(error)
+                            raise
             return await self._send(client, request, self._mode)
 
         evaluator = self._evaluator
@@ -83,14 +106,22 @@ class OpenAICompatible:
     def _client(self) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(
             base_url=self._evaluator.base_url,
-            # A server without authentication gets a key all the same: the client insists on one.
-            api_key=os.environ.get(self._evaluator.api_key_env) or "none",
+            api_key=self._api_key(),
             max_retries=0,
             timeout=self._evaluator.timeout,
-            http_client=openai.DefaultAioHttpClient(
-                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-            ),
+            http_client=AiohttpClient(),
         )
+
+    def _api_key(self) -> str:
+        """A server without authentication gets a key all the same: the client insists on one."""
+        variable = self._evaluator.api_key_env
+        key = os.environ.get(variable, "").strip() or "none"
+        if not (key.isascii() and key.isprintable()):
+            raise EvaluatorRefused(
+                f"{self._endpoint}: the API key in the environment variable {variable} holds characters "
+                "that no HTTP header can carry; accepted: printable ASCII"
+            )
+        return key
 
     async def _probe(self, client: openai.AsyncOpenAI) -> None:
         try:
@@ -104,7 +135,7 @@ class OpenAICompatible:
                     f"{self._endpoint}: answers HTTP {error.status_code} to a probe ({_reason(error)}); "
                     "run again when the endpoint is back"
                 ) from error
-        except openai.APIConnectionError as error:
+        except (openai.APIConnectionError, aiohttp.ClientError) as error:
             raise EvaluatorOutage(
                 f"{self._endpoint}: does not answer ({_connection_detail(error)}); "
                 "check base_url, and run again when the endpoint is back"
@@ -128,20 +159,22 @@ class OpenAICompatible:
         return answer
 
     async def _send(self, client: openai.AsyncOpenAI, request: Request, mode: str) -> Answer:
+        timeout = self._evaluator.timeout
         try:
-            response = await client.post(
-                "/chat/completions",
-                content=self._body(request, mode),
-                cast_to=httpx2.Response,
-                options={"headers": {"Content-Type": "application/json"}},
-            )
-        except openai.APITimeoutError as error:
-            # A connection broken while the request is written comes as a time-out of connecting.
-            if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                raise TransportFault("connection", _connection_detail(error)) from error
-            seconds = f"no answer within {self._evaluator.timeout:g} s"
-            raise TransportFault("timeout", seconds, failure="timeout") from error
-        except openai.APIConnectionError as error:
+            # The client's own time-out starts anew with every byte, so a trickling reply never meets it.
+            async with asyncio.timeout(timeout):
+                response = await client.post(
+                    "/chat/completions",
+                    content=self._body(request, mode),
+                    cast_to=httpx2.Response,
+                    options={"headers": {"Content-Type": "application/json"}},
+                )
+        except (openai.APIConnectionError, aiohttp.ClientError, TimeoutError) as error:
+            # A connection refused, or broken while the request is written, comes as a time-out of connecting.
+            timed_out = isinstance(error, openai.APITimeoutError | TimeoutError)
+            if timed_out and not isinstance(error.__cause__, httpx2.ConnectTimeout):
+                detail = f"no answer within {timeout:g} s"
+                raise TransportFault("timeout", detail, failure="timeout") from error
             raise TransportFault("connection", _connection_detail(error)) from error
         except openai.APIStatusError as error:
             raise self._status_fault(error) from error
@@ -150,7 +183,7 @@ class OpenAICompatible:
     def _status_fault(self, error: openai.APIStatusError) -> Exception:
         """What an HTTP status says: of this try, of this request, or of every request."""
         status, reason = error.status_code, _reason(error)
-        if status in (401, 403, 404) or "insufficient_quota" in reason:
+        if status in (401, 402, 403, 404) or "insufficient_quota" in reason:
             return self._refused(error)
         code = f"http_{status}"
         lowered = reason.lower()
@@ -177,14 +210,12 @@ class OpenAICompatible:
 
     def _body(self, request: Request, mode: str) -> bytes:
         """The request as JSON; what its question shares is serialised once."""
-        question = request.question
-        key = (id(question), mode)
-        cached = self._bodies.get(key)
-        if cached is None:
-            # The question is kept with its bytes so that its id cannot be taken by another.
-            cached = self._bodies[key] = (question, self._shared(question, mode))
+        modes = self._bodies.setdefault(request.question, {})
+        shared = modes.get(mode)
+        if shared is None:
+            shared = modes[mode] = self._shared(request.question, mode)
         messages = orjson.dumps([{"role": m.role, "content": m.content} for m in request.messages])
-        return cached[1] + messages[1:] + b"}"
+        return shared + messages[1:] + b"}"
 
     def _shared(self, question: Question, mode: str) -> bytes:
         """The body up to and with the system message, left open for the messages that follow."""
@@ -216,25 +247,34 @@ def _answer(request: Request, content: bytes) -> Answer:
         reply = orjson.loads(content)
         choice = reply["choices"][0]
         message = choice["message"]
-        text = message.get("content")
-        finish_reason = choice.get("finish_reason")
+        finish_reason = _text(choice.get("finish_reason"))
         usage = reply.get("usage") or {}
         filtered = finish_reason == "content_filter"
         return Answer(
             request.request_hash,
             request.attempt,
-            text=text if text is None or isinstance(text, str) else orjson.dumps(text).decode(),
+            text=_text(message.get("content")),
             finish_reason=finish_reason,
-            refusal=message.get("refusal"),
+            refusal=_text(message.get("refusal")),
             failure="content_filter" if filtered else None,
             detail="the server's filter cut the answer" if filtered else None,
-            prompt_tokens=usage.get("prompt_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
+            prompt_tokens=_count(usage.get("prompt_tokens")),
+            completion_tokens=_count(usage.get("completion_tokens")),
             model_revision=_revision(reply),
         )
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
         shown = content[:80].decode("utf-8", "replace")
         raise TransportFault("bad_reply", f"not a chat completion: {shown!r}") from error
+
+
+def _text(value: Any) -> str | None:
+    """A field that should be text; anything else as the JSON it came as."""
+    return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens, or None for what is none."""
+    return value if type(value) is int and 0 <= value < 2**63 else None
 
 
 def _revision(reply: dict[str, Any]) -> str | None:
@@ -248,11 +288,13 @@ def _reason(error: openai.APIStatusError) -> str:
     if isinstance(body, dict):
         words = [str(body[key]) for key in ("code", "type", "message") if body.get(key)]
         if words:
-            return ": ".join(dict.fromkeys(words))[:300]
+            # JSON can spell half a surrogate pair, which nothing can store.
+            reason = ": ".join(dict.fromkeys(words)).encode("utf-8", "replace").decode()
+            return reason[:300]
     return (error.response.text or error.message).strip()[:300]
 
 
-def _connection_detail(error: openai.APIConnectionError) -> str:
+def _connection_detail(error: Exception) -> str:
     return str(error.__cause__ or error) or type(error.__cause__).__name__
 
 
@@ -265,6 +307,9 @@ def _retry_after(header: str | None) -> float | None:
     except ValueError:
         pass
     try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
-    except ValueError:
+        date = parsedate_to_datetime(header)
+        # Of a date without a zone: HTTP knows but one.
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max(0.0, date.timestamp() - time())
+    except (ValueError, OverflowError):
         return None

@@ -84,7 +84,9 @@ def judge_by_rule(request: Request) -> str:
         parts = [signals[name] for name in _EVIDENCE.get(dimension.name, ()) if name in signals]
         share = fmean(parts) if parts else overall
         value = dimension.min + share * (dimension.max - dimension.min)
-        answer[dimension.name] = round(value) if dimension.type == "integer" else round(value, 2)
+        whole = dimension.type == "integer"
+        rounded = round(value) if whole else round(value, 2)
+        answer[dimension.name] = min(dimension.max, max(dimension.min, rounded))
     for label in rubric.labels:
         answer.update(_label(label, record, overall))
     answer["confidence"] = 0.3
@@ -197,9 +199,7 @@ def _spaced(text: str) -> str:
 def _grounded(record: Record) -> float:
     """The share of the response's numbers that the record itself gives; with none, nothing is claimed."""
     claimed = set(_NUMBER.findall(record.response))
-    known = " ".join(
-        filter(None, (record.prompt, record.reference, record.retail_info, record.extra))
-    )
+    known = " ".join(filter(None, (record.prompt, record.reference, record.retail_info)))
     return 0.4 + 0.6 * _share(claimed, set(_NUMBER.findall(known)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import jinja2
-from jinja2.sandbox import SandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from gavel.errors import RubricError
 from gavel.judge.rubric import Rubric
@@ -50,7 +50,7 @@ def fence(text: Any) -> str:
     return json.dumps(text, ensure_ascii=False).replace("<", "\\u003c")
 
 
-_ENVIRONMENT = SandboxedEnvironment(
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -118,5 +118,12 @@ class Prompts:
                 f"{self._origin}/{name}: {error}; accepted: rubric in the system block, record."
                 f"{{{', '.join(RECORD_COLUMNS)}}} in the user block, faults and rubric in repair.j2"
             ) from error
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (
+            jinja2.TemplateError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            RecursionError,
+        ) as error:
             raise RubricError(f"{self._origin}/{name}: cannot be rendered: {error}") from error

@@ -13,25 +13,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gavel.errors import RubricError
+from gavel.suite import read_yaml
 
 FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
 """The files of a task's folder; labels.yaml may be absent where a task has no labels."""
 
-RESERVED = (
-    "rationale",
-    "confidence",
-    "status",
-    "score",
-    "attempt",
-    "shard",
-    "task",
-    "prompt",
-    "response",
-)
+_COLUMNS = """
+row_id source record_id user_id conversation_id context_id start_time end_time created_date task prompt
+response reference source_text language input_source out_of_coverage tool_used agent_version retail_info
+extra source_file source_line shard shard_row rationale confidence status faults fault_detail raw_response
+mended evaluator model model_revision prompt_version rubric_hash config_hash request_hash worker run_id
+attempt reused retries finish_reason prompt_tokens completion_tokens cost_usd latency_ms evaluated_at score
+score_normalised attempts regenerated day filename file_row_number
+"""
+RESERVED = frozenset(_COLUMNS.split())
 """Names that dimensions and labels cannot have: columns of the tables they become columns of."""
 
 
@@ -47,9 +45,9 @@ class Dimension(_Model):
 
     name: str
     type: Literal["integer", "number"] = "integer"
-    min: int | float
-    max: int | float
-    weight: float = Field(default=1.0, ge=0)
+    min: int | float = Field(allow_inf_nan=False)
+    max: int | float = Field(allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     optional: bool = False
     description: str
 
@@ -57,6 +55,11 @@ class Dimension(_Model):
     def _bounds_make_a_range(self) -> Dimension:
         if not self.min < self.max:
             raise ValueError(f"min {self.min:g} is not below max {self.max:g}")
+        if self.type == "integer" and not (self.min == int(self.min) and self.max == int(self.max)):
+            raise ValueError(
+                f"min {self.min:g} and max {self.max:g} of an integer are whole numbers; "
+                "type: number takes others"
+            )
         return self
 
 
@@ -75,7 +78,7 @@ class Label(_Model):
     name: str
     description: str = ""
     nested: str | None = None
-    values: tuple[LabelValue, ...]
+    values: tuple[LabelValue, ...] = Field(min_length=1)
 
     @cached_property
     def parents(self) -> Mapping[str, str]:
@@ -224,6 +227,11 @@ def _check_labels(file: str, labels: Sequence[Label]) -> None:
                 f"{file}: {label.name}.{empty[0]}: has no values of {label.nested}; "
                 "each value needs at least one, or no answer with it can be valid"
             )
+        if deeper := [c.name for v in label.values for c in v.values if c.values]:
+            raise RubricError(
+                f"{file}: {label.nested}.{deeper[0]}: has values of its own; "
+                "accepted: labels nested once"
+            )
         for name, values in (
             (label.name, [value.name for value in label.values]),
             (label.nested, [child.name for value in label.values for child in value.values]),
@@ -236,12 +244,25 @@ def _check_labels(file: str, labels: Sequence[Label]) -> None:
 
 
 def _check_names(origin: str, rubric: Rubric) -> None:
-    names = rubric.columns
+    if not any(dimension.weight for dimension in rubric.dimensions):
+        raise RubricError(
+            f"{origin}/rubric.yaml: dimensions: every weight is 0, so no record could have a score; "
+            "at least one is above 0"
+        )
+    # Not rubric.columns, where two labels of one name are one.
+    labels = [name for label in rubric.labels for name in (label.name, label.nested) if name]
+    names = [dimension.name for dimension in rubric.dimensions] + labels
     for name in names:
-        if not name.isidentifier() or name != name.lower() or name in RESERVED:
+        if not name.isidentifier() or name != name.lower():
             raise RubricError(
                 f"{origin}: {name!r} cannot name a dimension or label; accepted: lower-case letters, "
-                f"digits and _, none of {', '.join(RESERVED)}"
+                "digits and _"
+            )
+        if name in RESERVED:
+            raise RubricError(
+                f"{origin}: {name!r} cannot name a dimension or label, since every table of scores has "
+                "a column of that name; accepted: a name that is none of "
+                + ", ".join(sorted(RESERVED))
             )
         if names.count(name) > 1:
             raise RubricError(
@@ -255,31 +276,16 @@ def _label(fields: Any) -> dict[str, Any]:
         return {"values": fields}
     values = fields.get("values")
     if isinstance(values, dict):
-        values = [{**_label(own or {}), "name": str(name)} for name, own in values.items()]
+        values = [{**_label(own or {}), "name": name} for name, own in values.items()]
         return {**fields, "values": values}
     return fields
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML that refuses a key given twice in one mapping, which the standard loader drops in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"{key!r} stands there more than once", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
 def _yaml(file: str, text: str) -> dict[str, Any]:
     try:
-        parsed = yaml.load(text, _UniqueKeys)
-    except yaml.YAMLError as error:
-        raise RubricError(f"{file}: is not valid YAML: {' '.join(str(error).split())}") from error
+        parsed = read_yaml(text)
+    except ValueError as error:
+        raise RubricError(f"{file}: is not valid YAML: {error}") from error
     if not isinstance(parsed, dict):
         raise RubricError(f"{file}: holds {type(parsed).__name__}, not a mapping")
     return parsed

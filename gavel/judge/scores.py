@@ -75,6 +75,8 @@ def merge_scores(
         FROM scored ORDER BY source, source_file, source_line, row_id
     """
     with session(suite.memory_limit, spill=out.parent / ".spill") as connection:
+        # Sums depend on the order of their terms in the last bits: with one thread it is always the same.
+        connection.execute("SET threads = 1")
         schema = score_schema(rubric, record)
         write_query(out, connection, query, schema)
         counts = connection.execute(

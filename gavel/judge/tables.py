@@ -129,6 +129,7 @@ def verdict_check(rubric: Rubric) -> pandera.DataFrameSchema:
             "status": pandera.Column(pl.String, pandera.Check.isin(["valid", "invalid"])),
             "request_hash": pandera.Column(pl.String),
             "attempt": pandera.Column(pl.Int32, pandera.Check.ge(1)),
+            "faults": pandera.Column(pl.List(pl.String)),
             **_judged_columns(rubric),
         },
         checks=[
@@ -155,7 +156,7 @@ def score_check(rubric: Rubric) -> pandera.DataFrameSchema:
     high = max(dimension.max for dimension in rubric.dimensions)
     return pandera.DataFrameSchema(
         {
-            "row_id": pandera.Column(pl.String, unique=True),
+            "row_id": pandera.Column(pl.String),
             "status": pandera.Column(pl.String, pandera.Check.isin(["valid", "unresolved"])),
             "score": pandera.Column(pl.Float64, pandera.Check.in_range(low, high), nullable=True),
             "attempts": pandera.Column(pl.Int32, pandera.Check.ge(1)),

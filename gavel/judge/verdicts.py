@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +41,9 @@ _REFUSAL = re.compile(
     r"as an ai\b|i must decline|i apologi[sz]e)",
     re.IGNORECASE,
 )
-_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_FENCED = re.compile(r"```[a-zA-Z0-9]*\s*\n(.*?)\n?\s*```", re.DOTALL)
+_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|$)", re.DOTALL)
+_FENCED = re.compile(r"```[a-zA-Z0-9]*\s(.*?)```", re.DOTALL)
+_KEY = re.compile(r"(\w+)[\"']?\s*:")
 _SHOWN = 200
 
 
@@ -139,6 +141,10 @@ def _read_extras(found: Mapping[str, Any], rubric: Rubric, reading: Reading) -> 
             reading.faults.append(
                 Fault("wrong_type", f"rationale: {_shown(rationale)} is not a string")
             )
+        elif not _storable(rationale):
+            reading.faults.append(
+                Fault("wrong_type", f"rationale: {_shown(rationale)} is not Unicode text")
+            )
         else:
             reading.values["rationale"] = rationale
     confidence = found.get("confidence")
@@ -171,10 +177,10 @@ def _object(text: str) -> tuple[dict[str, Any] | None, str | None]:
     if (found := _loads(stripped)) is not None:
         return found, None
     stripped = _THINKING.sub("", stripped).strip()
-    for fenced in (match.group(1).strip() for match in _FENCED.finditer(stripped)):
-        if (found := _loads(fenced)) is not None:
-            return found, None
-    objects = _embedded(stripped)
+    # A brace in the prose hides every object; then the fences tell where one stands.
+    objects = _embedded(stripped) or _distinct(
+        found for match in _FENCED.finditer(stripped) if (found := _loads(match.group(1).strip()))
+    )
     if len(objects) > 1:
         raise _Ambiguous(f"{len(objects)} different JSON objects; one is accepted")
     if objects:
@@ -208,10 +214,16 @@ def _embedded(text: str) -> list[dict[str, Any]]:
             # A brace in prose, or an object with broken syntax. What stands further on may be a part of
             # it, and an object before it may have been a draft: neither is taken for the answer.
             return []
-        if found not in objects:
-            objects.append(found)
+        objects.append(found)
         position = text.find("{", position)
-    return objects
+    return _distinct(objects)
+
+
+def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`objects` without repetitions; true is not 1."""
+    return list(
+        {json.dumps(found, sort_keys=True, default=repr): found for found in objects}.values()
+    )
 
 
 def _json5(text: str) -> dict[str, Any] | None:
@@ -222,9 +234,10 @@ def _json5(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict):
         return None
+    given = Counter(_KEY.findall(text))
     for key in found:
-        if len(re.findall(rf"\b{re.escape(key)}[\"']?\s*:", text)) > 1:
-            raise _Ambiguous(f"{key} may be given more than once")
+        if given[key] > 1:
+            raise _Ambiguous(f"{_shown(key)} may be given more than once")
     return {
         key: _NotANumber() if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in found.items()
@@ -236,11 +249,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = sorted({key for key in keys if keys.count(key) > 1})
-        raise _Ambiguous(f"{', '.join(repeated)} is given more than once")
+        raise _Ambiguous(f"{', '.join(map(_shown, repeated))} is given more than once")
     return found
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=lambda _: _NotANumber())
+
+
+def _storable(text: str) -> bool:
+    """Whether `text` is Unicode; JSON can spell half a surrogate pair, which no table can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

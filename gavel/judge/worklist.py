@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from gavel.store.tables import quoted, session, write_query
+from gavel.store.tables import count_rows, fetch, quoted, session, write_query
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,17 @@ class Outcome:
 def write_invalid(verdicts: Path, out: Path) -> Sorted:
     """Write the invalid rows of `verdicts` to `out`, in order."""
     source = f"read_parquet({quoted(verdicts)})"
+    invalid = f"FROM {source} WHERE status = 'invalid'"
     with session() as connection:
-        invalid = f"FROM {source} WHERE status = 'invalid'"
         rows = write_query(
             out, connection, f"{invalid} ORDER BY shard_row", pq.read_schema(verdicts)
         )
-        valid = connection.execute(
-            f"SELECT count(*) FROM {source} WHERE status = 'valid'"
-        ).fetchall()
-        faults = connection.execute(
-            f"SELECT fault, count(*) FROM (SELECT row_id, unnest(list_distinct(faults)) AS fault {invalid}) "
-            "GROUP BY fault ORDER BY count(*) DESC, fault"
-        ).fetchall()
-    return Sorted(valid[0][0], rows, dict(faults))
+    valid = count_rows([verdicts], "status = 'valid'")
+    faults = fetch(
+        f"SELECT fault, count(*) FROM (SELECT row_id, unnest(list_distinct(faults)) AS fault {invalid}) "
+        "GROUP BY fault ORDER BY count(*) DESC, fault"
+    )
+    return Sorted(valid, rows, dict(faults))
 
 
 def outcome(work: Path, regenerated: Path) -> Outcome:
@@ -50,14 +48,13 @@ def outcome(work: Path, regenerated: Path) -> Outcome:
 
     A record that was asked again without standing on the work list counts too, so that the sum tells.
     """
-    with session() as connection:
-        counts = connection.execute(f"""
-            SELECT count(*) FILTER (repaired), count(*) FILTER (NOT repaired)
-            FROM (
-                SELECT coalesce(bool_or(r.status = 'valid'), false) AS repaired
-                FROM read_parquet({quoted(work)}) w
-                FULL JOIN read_parquet({quoted(regenerated)}) r USING (row_id)
-                GROUP BY row_id
-            )
-        """).fetchall()[0]
+    counts = fetch(f"""
+        SELECT count(*) FILTER (repaired), count(*) FILTER (NOT repaired)
+        FROM (
+            SELECT coalesce(bool_or(r.status = 'valid'), false) AS repaired
+            FROM read_parquet({quoted(work)}) w
+            FULL JOIN read_parquet({quoted(regenerated)}) r USING (row_id)
+            GROUP BY row_id
+        )
+    """)[0]
     return Outcome(*counts)

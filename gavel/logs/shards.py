@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gavel.logs.schema import SHARD
-from gavel.store.tables import ROW_GROUP, write_batches
+from gavel.store.tables import write_batches
 
 
 def shard_rows(count: int, shards: int, shard: int) -> range:
@@ -35,23 +35,16 @@ def write_shard(clean_path: Path, task: str, shards: int, shard: int, out_path: 
 
 
 def _dealt(records: pq.ParquetFile, task: str, shards: int, shard: int) -> Iterator[pa.RecordBatch]:
-    """The shard's records in row groups of ROW_GROUP."""
+    """The shard's records, a batch for each row group of `records`."""
     seen = 0
-    pending: list[pa.Table] = []
     for group in range(records.num_row_groups):
         table = records.read_row_group(group)
         of_task = np.flatnonzero(pc.equal(table["task"], task))
-        last = seen + len(of_task)
-        # Counted through the whole day: the first of ours among this group's records of the task.
-        ours = shard_rows(last, shards, shard)[len(shard_rows(seen, shards, shard)) :]
-        pending.append(table.take(pa.array(of_task[ours.start - seen :: shards])))
-        seen = last
-        if sum(part.num_rows for part in pending) >= ROW_GROUP:
-            joined = pa.concat_tables(pending).combine_chunks()
-            yield from joined.slice(0, ROW_GROUP).to_batches()
-            pending = [joined.slice(ROW_GROUP)]
-    if pending:
-        yield from pa.concat_tables(pending).combine_chunks().to_batches(max_chunksize=ROW_GROUP)
+        before, seen = seen, seen + len(of_task)
+        # The round goes on where it stood at the end of the group before.
+        ours = shard_rows(seen, shards, shard)[len(shard_rows(before, shards, shard)) :]
+        rows = of_task[np.array(ours, np.int64) - before]
+        yield from table.take(pa.array(rows)).combine_chunks().to_batches()
 
 
 def _numbered(batches: Iterator[pa.RecordBatch], shard: int) -> Iterator[pa.RecordBatch]:

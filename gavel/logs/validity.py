@@ -33,7 +33,7 @@ def _end_not_before_start(data: pa.PolarsData) -> pl.LazyFrame:
 
 
 _ROW_ID = pa.Check.str_matches(r"^[0-9a-f]{32}$")
-_NOT_BLANK = pa.Check.str_matches(r"\S")
+_NOT_BLANK = pa.Check.str_contains(r"\S")
 _NOT_NEGATIVE = pa.Check.ge(0)
 
 _COLUMN_CHECKS: Mapping[str, pa.Check] = {

@@ -15,7 +15,7 @@ from gavel.judge.rubric import Rubric
 from gavel.report.page import DayReport, Equality, TaskReport
 from gavel.report.quality import warnings
 from gavel.store.files import Store
-from gavel.store.tables import quoted, row_count, session
+from gavel.store.tables import count_reasons, count_rows, fetch, quoted, row_count
 from gavel.suite import Suite
 
 _VERSIONS = ("gavel", "dagster", "duckdb", "pyarrow")
@@ -36,7 +36,7 @@ def day_report(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> Da
         settings=suite.quality,
         raw=row_count(raw),
         rejected=row_count(rejected),
-        reasons=_reasons(rejected),
+        reasons=count_reasons([rejected]),
         equalities=accounting(suite, store, day, tasks),
         tasks=reports,
         warnings=[s for report in reports for s in warnings(report.quality, suite.quality)],
@@ -64,10 +64,10 @@ def accounting(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> li
     for task, records in zip(tasks, by_task, strict=True):
         verdicts = [store.existing(f"{task}/verdicts", day, shard) for shard in shards]
         again = [store.existing(f"{task}/regenerated", day, shard) for shard in shards]
-        valid, invalid = _count(verdicts, "status = 'valid'"), total(f"{task}/invalid")
-        repaired = _count(again, "status = 'valid'")
+        valid, invalid = count_rows(verdicts, "status = 'valid'"), total(f"{task}/invalid")
+        repaired = count_rows(again, "status = 'valid'")
         scores = store.existing(f"{task}/scores", day)
-        unresolved = _count([scores], "status = 'unresolved'")
+        unresolved = count_rows([scores], "status = 'unresolved'")
         found += [
             Equality("shard = valid + invalid", task, records, [valid, invalid]),
             Equality("invalid = repaired + unresolved", task, invalid, [repaired, unresolved]),
@@ -112,27 +112,9 @@ def _provenance(scores: Path, rubric: Rubric) -> Mapping[str, str | Sequence[str
         "config_hash",
         "run_id",
     )
-    with session() as connection:
-        row = connection.execute(
-            f"SELECT {', '.join(f'list_sort(list(DISTINCT {name}))' for name in columns)} "
-            f"FROM read_parquet({quoted(scores)})"
-        ).fetchall()[0]
+    row = fetch(
+        f"SELECT {', '.join(f'list_sort(list(DISTINCT {name}))' for name in columns)} "
+        f"FROM read_parquet({quoted(scores)})"
+    )[0]
     found = {name: values or [] for name, values in zip(columns, row, strict=True)}
     return {"rubric": f"{rubric.task} {rubric.version} ({rubric.hash})", **found}
-
-
-def _reasons(rejected: Path) -> dict[str, int]:
-    with session() as connection:
-        rows = connection.execute(
-            f"SELECT unnest(reasons) AS reason, count(*) FROM read_parquet({quoted(rejected)}) "
-            "GROUP BY reason ORDER BY count(*) DESC, reason"
-        ).fetchall()
-    return dict(rows)
-
-
-def _count(files: Sequence[Path], condition: str) -> int:
-    with session() as connection:
-        rows = connection.execute(
-            f"SELECT count(*) FROM read_parquet({quoted(*files)}) WHERE {condition}"
-        ).fetchall()
-    return int(rows[0][0])

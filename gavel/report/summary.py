@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from gavel.report.quality import Figures
 from gavel.store.files import Store
-from gavel.store.tables import quoted, row_count, session
+from gavel.store.tables import count_reasons, row_count
 from gavel.suite import Suite
 
 
@@ -21,8 +21,8 @@ def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
     lines = ["", f"{suite.name}: {', '.join(days)}", ""]
     raw = sum(row_count(store.existing("logs/raw", day)) for day in days)
     clean = sum(row_count(store.existing("logs/clean", day)) for day in days)
-    reasons = _reasons(store, days)
-    rejected = "; ".join(f"{reason} {count:,}" for reason, count in reasons) or "none"
+    reasons = count_reasons([store.existing("logs/rejected", day) for day in days])
+    rejected = "; ".join(f"{reason} {count:,}" for reason, count in reasons.items()) or "none"
     lines += [
         f"source rows    {raw:>8,}",
         f"records        {clean:>8,}",
@@ -68,12 +68,3 @@ def _task(suite: Suite, store: Store, task: str, days: Sequence[str]) -> list[st
         shown = "  ".join("         -" if mean is None else f"{mean:10.2f}" for mean in means)
         lines.append(f"  {field:<24} {shown}")
     return lines
-
-
-def _reasons(store: Store, days: Sequence[str]) -> list[tuple[str, int]]:
-    files = [store.existing("logs/rejected", day) for day in days]
-    with session() as connection:
-        return connection.execute(
-            f"SELECT unnest(reasons) AS reason, count(*) FROM read_parquet({quoted(*files)}) "
-            "GROUP BY reason ORDER BY count(*) DESC, reason"
-        ).fetchall()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -17,34 +19,61 @@ from gavel.errors import StoreError
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is flushed and renamed to `path`.
 
-    On any error, or when the process is killed, `path` keeps what it held before.
+    On any error, or when the process is killed, `path` keeps what it held before. Two writers of one
+    path do not disturb each other: the one that ends last stands.
 
     Raises:
         StoreError: the disk is full or the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for abandoned in path.parent.glob(f".{path.name}.*.tmp"):
-            abandoned.unlink(missing_ok=True)
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except (OSError, duckdb.IOException) as error:
+        for other in path.parent.glob(f".{path.name}.*.tmp"):
+            _unlink_abandoned(other)
+        with temporary.open("xb") as held:
+            # The lock goes with the process, so that the next writer knows what a killed one left.
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(path)
+    except (OSError, duckdb.Error) as error:
         if (sentence := write_failure(error)) is None:
             raise
         raise StoreError(f"{path}: {sentence}; nothing was replaced") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _unlink_abandoned(temporary: Path) -> None:
+    try:
+        with temporary.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            temporary.unlink(missing_ok=True)
+    except (BlockingIOError, FileNotFoundError):
+        pass  # another writer is at work on it, or has just ended
+
+
+_DISK_FULL = ("No space left on device", "failed to offload data block")
+"""The words of the system, and of DuckDB where it cannot spill."""
 
 
 def write_failure(error: Exception) -> str | None:
     """What to tell a person about `error`, or None where it is not a failure to write."""
     number = getattr(error, "errno", None)
-    if number == errno.ENOSPC or "No space left on device" in str(error):
+    if number in (errno.ENOSPC, errno.EDQUOT) or any(words in str(error) for words in _DISK_FULL):
         return "the disk is full; free some space and run again"
-    if number in (errno.EACCES, errno.EROFS, errno.EPERM):
+    if number == errno.EFBIG or "File too large" in str(error):
+        return "the file is larger than this system lets a file be (ulimit -f); raise the limit and run again"
+    if number in (
+        errno.EACCES,
+        errno.EROFS,
+        errno.EPERM,
+        errno.ENOTDIR,
+        errno.EEXIST,
+        errno.EISDIR,
+    ):
         return f"cannot be written ({error}); make the folder writable and run again"
     return None
 

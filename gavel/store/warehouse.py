@@ -107,7 +107,7 @@ class Warehouse:
                 connection = duckdb.connect(str(self.file), read_only=read_only)
                 break
             except duckdb.IOException as error:
-                if "lock" not in str(error).lower():
+                if "Could not set lock" not in str(error):
                     raise StoreError(f"{self.file}: cannot be opened: {error}") from error
                 if time.monotonic() > deadline:
                     raise StoreError(
@@ -116,7 +116,7 @@ class Warehouse:
                 time.sleep(0.1)
         try:
             yield connection
-        except duckdb.IOException as error:
+        except duckdb.Error as error:
             if (sentence := write_failure(error)) is None:
                 raise
             raise StoreError(f"{self.file}: {sentence}; the day keeps what it held") from error

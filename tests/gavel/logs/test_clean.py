@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gavel.errors import SourceError
+from gavel.errors import SourceError, StoreError
 from gavel.logs.clean import clean, write_raw
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED
 from gavel.logs.validity import CLEAN_VALID, RAW_VALID, REJECTED_VALID
@@ -361,7 +361,8 @@ def test_a_day_without_records(ingest: Ingest, content: bytes) -> None:
 
 def test_tables_are_valid_and_typed(ingest: Ingest) -> None:
     defects = [row(record_id=f"d{i}", **defect) for i, defect in enumerate(DEFECTS.values())]
-    day = ingest(lines([row(), row(), row(record_id="r2", end_time=...), *defects]) + b"x\n\xff\n")
+    good = [row(), row(), row(record_id="r2", end_time=..., prompt=" \n Hi ")]
+    day = ingest(lines([*good, *defects]) + b"x\n\xff\n")
     assert {reason for r in day.rejected for reason in r["reasons"]} == set(REASONS)
     for name, schema, valid in (
         ("raw", RAW, RAW_VALID),
@@ -371,6 +372,24 @@ def test_tables_are_valid_and_typed(ingest: Ingest) -> None:
         path = day.folder / f"{name}.parquet"
         assert pq.read_schema(path).equals(schema)
         valid.validate(pl.read_parquet(path))
+
+
+def test_odd_json_is_only_odd(ingest: Ingest) -> None:
+    good = json.dumps(row())[1:].encode()
+    deep = b"[" * 50_000 + b"]" * 50_000
+    day = ingest(
+        b'{"deep": %s, "record_id": "a", %s\n{"que\\u0000ry": 1, "": "\'", "record_id": "b", %s\n'
+        b' \t{"prompt": "first wins", "record_id": "c", %s\n' % (deep, good, good, good)
+    )
+    assert [r["record_id"] for r in day.clean] == ["a", "b", "c"]
+    assert day.clean[0]["extra"] == f'{{"deep":{deep.decode()}}}'
+    assert day.clean[1]["extra"] == '{"que\\u0000ry":1,"":"\'"}'
+    assert day.clean[2]["prompt"] == "first wins"
+
+
+def test_too_little_memory_is_told(ingest: Ingest) -> None:
+    with pytest.raises(StoreError, match="memory_limit: 1MB is too little"):
+        ingest([row()], memory_limit="1MB")
 
 
 def test_two_runs_give_equal_bytes(ingest: Ingest, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavel.logs import shards as module
 from gavel.logs.schema import SHARD
 from gavel.logs.shards import shard_rows, write_shard
 from gavel.logs.validity import SHARD_VALID
+from gavel.store import tables
 
 from .conftest import TASKS, Ingest, row
 
@@ -37,7 +37,7 @@ def test_a_shard_that_does_not_exist(shard: int) -> None:
 def test_shards_are_the_tasks_records(
     ingest: Ingest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, group: int
 ) -> None:
-    monkeypatch.setattr(module, "ROW_GROUP", 5)
+    monkeypatch.setattr(tables, "ROW_GROUP", 5)
     rows = [row(record_id=i, task=TASKS[i % 3 == 0 or i > 60]) for i in range(80)]
     records = pq.read_table(ingest(rows).folder / "clean.parquet")
     clean_path = tmp_path / "clean.parquet"
