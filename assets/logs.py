@@ -10,6 +10,7 @@ from assets.tables import (
     OWNERS,
     VALID_ROWS,
     Result,
+    by_partition,
     check_spec,
     declared_asset,
     equality,
@@ -66,18 +67,21 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
                 description="Rows that are no record, with every reason that holds, verbatim.",
             ),
         ],
-        check_specs=[
-            check_spec(
-                "raw_is_clean_plus_rejected", CLEAN, "Nothing is lost: raw = clean + rejected"
-            ),
-            check_spec(VALID_ROWS, CLEAN, "Every record fits its schema"),
-            check_spec(
-                "rejected_rate", REJECTED, "Few rows of the day are rejected", blocking=False
-            ),
-            check_spec(
-                VALID_ROWS, REJECTED, "Every rejected row has known reasons", blocking=False
-            ),
-        ],
+        check_specs=by_partition(
+            [
+                check_spec(
+                    "raw_is_clean_plus_rejected", CLEAN, "Nothing is lost: raw = clean + rejected"
+                ),
+                check_spec(VALID_ROWS, CLEAN, "Every record fits its schema"),
+                check_spec(
+                    "rejected_rate", REJECTED, "Few rows of the day are rejected", blocking=False
+                ),
+                check_spec(
+                    VALID_ROWS, REJECTED, "Every rejected row has known reasons", blocking=False
+                ),
+            ],
+            days,
+        ),
         partitions_def=days,
     )
     @told_plainly

@@ -1,5 +1,6 @@
 """What every table of the graph tells Dagster: its rows, columns, content version and validity."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -135,7 +136,7 @@ def declared_asset(
             code_version=CODE_VERSION,
             partitions_def=partitions,
             deps=list(deps),
-            check_specs=list(checks),
+            check_specs=by_partition(checks, partitions),
             pool=pool,
         )(told_plainly(compute))
 
@@ -147,6 +148,25 @@ def check_spec(
 ) -> dg.AssetCheckSpec:
     """A check that stops what is downstream when it fails, or (`blocking=False`) only warns."""
     return dg.AssetCheckSpec(name, asset=asset, blocking=blocking, description=description)
+
+
+def by_partition(
+    checks: Sequence[dg.AssetCheckSpec], partitions: dg.PartitionsDefinition[Any] | None
+) -> list[dg.AssetCheckSpec]:
+    """The checks with the partitions of their asset, so that each result says of which day it is."""
+    with warnings.catch_warnings():
+        # In preview in this version of Dagster; tests hold it to what it does for one partition a run.
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return [
+            dg.AssetCheckSpec(
+                spec.name,
+                asset=spec.asset_key,
+                blocking=spec.blocking,
+                description=spec.description,
+                partitions_def=partitions,
+            )
+            for spec in checks
+        ]
 
 
 def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:

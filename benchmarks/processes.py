@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,13 @@ def measured(
     found["rate"] = found["records"] / found["seconds"]
     found["cpu_ms"] = 1000 * found["cpu_seconds"] / found["records"]
     return found
+
+
+def posted(base_url: str) -> int:
+    """How many requests the server at `base_url` has been asked."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{base_url}/stats", timeout=10) as reply:
+        return int(json.load(reply)["posted"])
 
 
 def write_results(name: str, result: dict[str, Any]) -> None:

@@ -69,6 +69,14 @@ def write_messages(folder: Path, rubric: Rubric, records: int, seed: int = 7) ->
             users.write(json.dumps(prompts.user(record)) + "\n")
 
 
+def body_bytes(rubric: Rubric) -> int:
+    """About how long the body of a request is."""
+    record = Record(*_texts(0, random.Random(0)), language="en")
+    prompts = Prompts(rubric, "prompts/chat")
+    texts = [prompts.system, prompts.user(record), rubric.response_schema()]
+    return len(json.dumps(texts, ensure_ascii=False, separators=(",", ":")).encode()) + 250
+
+
 def _batches(records: int, chance: random.Random) -> Iterator[pa.RecordBatch]:
     for first in range(0, records, _BATCH):
         rows = [_row(number, chance) for number in range(first, min(first + _BATCH, records))]

@@ -44,7 +44,9 @@ class AiohttpClient(httpx2.AsyncClient):
         if (parsed := self._urls.get(url)) is None:
             parsed = self._urls[url] = httpx2.URL(url)
         extensions = {"timeout": httpx2.Timeout(timeout).as_dict()}
-        return httpx2.Request(method, parsed, content=content, headers=headers, extensions=extensions)
+        return httpx2.Request(
+            method, parsed, content=content, headers=headers, extensions=extensions
+        )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The whole reply; only a redirection takes httpx2's own way."""

@@ -61,14 +61,17 @@ class Question:
             schema,
             system,
         ]
-        self._digest = hashlib.sha256(orjson.dumps(shared, option=orjson.OPT_SORT_KEYS))
+        # The order of the schema's properties counts: it is the order in which they are answered.
+        self._digest = hashlib.sha256(orjson.dumps(shared))
 
     def request(self, messages: tuple[Message, ...], attempt: int, subject: Any = None) -> Request:
         """The request that follows the system message with `messages`."""
         digest = self._digest.copy()
         for message in messages:
-            digest.update(b"\x1e" + message.role.encode() + b"\x1f")
-            digest.update(message.content.encode("utf-8", "surrogatepass"))
+            content = message.content.encode("utf-8", "surrogatepass")
+            # With its length, so that no text can pass for the end of one message and the start of another.
+            digest.update(f"{message.role} {len(content)}\n".encode())
+            digest.update(content)
         return Request(digest.hexdigest()[:32], attempt, self, messages, subject)
 
 

@@ -65,7 +65,7 @@ def _read(path: Path) -> Rubric:
     try:
         content = orjson.loads(path.read_bytes())
         return compile_rubric(content["task"], content["files"], str(path))
-    except (OSError, orjson.JSONDecodeError, KeyError) as error:
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise RubricError(f"{path}: is not a released rubric ({error})") from error
 
 

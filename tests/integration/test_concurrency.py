@@ -32,13 +32,15 @@ def test_concurrency_grows_to_what_is_allowed_and_not_above(bench: Bench, most: 
 
 
 def test_a_server_that_slows_down_under_load_is_not_loaded_further(bench: Bench) -> None:
+    """It works on 16 at once and lets the others wait, so that more in flight brings latency only."""
+
     def behave(ask: Ask) -> Reply:
-        return Reply(answer(), delay=0.01 * max(1, endpoint._in_flight - 15) ** 2)
+        return Reply(answer(), delay=0.1 * max(1.0, endpoint._in_flight / 16))
 
     with Endpoint(behave) as endpoint:
-        judged = bench.judge(judge_at(endpoint.url, max_concurrency=400), 600)
-    assert judged.valid == 600
-    assert endpoint.most_in_flight < 60
+        judged = bench.judge(judge_at(endpoint.url, max_concurrency=400), 400)
+    assert judged.valid == 400
+    assert endpoint.most_in_flight < 130
 
 
 def test_answers_in_any_order_are_joined_to_their_records(bench: Bench) -> None:
@@ -52,9 +54,9 @@ def test_answers_in_any_order_are_joined_to_their_records(bench: Bench) -> None:
         return Reply("no" if n % 17 == 3 else text, delay=chance.uniform(0, 0.05))
 
     with Endpoint(behave) as endpoint:
-        bench.judge(judge_at(endpoint.url, max_concurrency=100), 500)
+        bench.judge(judge_at(endpoint.url, max_concurrency=100), 300)
     rows = bench.rows()
-    assert len(rows) == 500
+    assert len(rows) == 300
     for n, row in enumerate(rows):
         if n % 17 == 3:
             assert row["faults"] == ["not_json"]
@@ -65,7 +67,7 @@ def test_answers_in_any_order_are_joined_to_their_records(bench: Bench) -> None:
 
 
 def test_an_error_of_ours_gives_up_what_is_in_flight_and_asks_for_no_more(bench: Bench) -> None:
-    shard = write_shard(bench.folder / "shard.parquet", 500)
+    shard = write_shard(bench.folder / "shard.parquet", 200)
 
     def progress(asked: Asked, _: object) -> None:
         if asked.answered >= 40:
@@ -82,9 +84,9 @@ def test_an_error_of_ours_gives_up_what_is_in_flight_and_asks_for_no_more(bench:
         assert 40 <= total <= 40 + 3 * 8
         kept = {answer["request_hash"] for answer in bench.answers()}
         assert len(kept) >= 40
-        judged = bench.judge(judge, 500, "second")
-        assert endpoint.total - total == 500 - len(kept)
-    assert judged.valid == 500
+        judged = bench.judge(judge, 200, "second")
+        assert endpoint.total - total == 200 - len(kept)
+    assert judged.valid == 200
 
 
 def test_closing_the_stream_pulls_no_further_request() -> None:

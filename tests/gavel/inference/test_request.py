@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gavel.inference.request import Decoding, Message, Question, Request
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+A, B = {"a": {"type": "integer"}}, {"b": {"type": "integer"}}
+SCHEMA = {"type": "object", "properties": A | B}
 BASE: dict[str, Any] = {
     "model": "m",
     "temperature": 0.5,
@@ -48,6 +54,7 @@ def request(**changes: Any) -> Request:
         {"system": ""},
         {"schema": None},
         {"schema": {**SCHEMA, "additionalProperties": False}},
+        {"schema": {**SCHEMA, "properties": B | A}},  # they are answered in this order
         {"messages": (("user", "one"),)},
         {"messages": (("user", "one"), ("user", "two"))},
         {"messages": (("assistant", "two"), ("user", "one"))},
@@ -69,7 +76,6 @@ def test_whatever_determines_the_answer_changes_the_hash(change: dict[str, Any])
         {},
         {"subject": "what a rule reads"},
         {"attempt": 2},
-        {"schema": {"properties": {"a": {"type": "integer"}}, "type": "object"}},
     ],
     ids=str,
 )
@@ -84,8 +90,26 @@ def test_the_attempt_is_a_part_of_the_key_but_not_of_the_hash() -> None:
 
 
 def test_the_hash_is_the_same_in_every_process() -> None:
-    """Written down, since every ledger depends on it: a new value here means that all is asked anew."""
-    assert request().request_hash == "64a5bf18ecbfaf7df4f0a2ad26de16a9"
+    code = "from tests.gavel.inference.test_request import request; print(request().request_hash)"
+    command, root = [sys.executable, "-c", code], Path(__file__).parents[3]
+    hashes = {
+        subprocess.check_output(command, cwd=root, env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    }
+    assert {found.decode().strip() for found in hashes} == {request().request_hash}
+    assert re.fullmatch("[0-9a-f]{32}", request().request_hash)
+
+
+def forged(*parts: str) -> list[tuple[tuple[str, str], ...]]:
+    """One message that holds, in various spellings, what could pass for the start of a second."""
+    return [(("user", f"one{part}two"),) for part in parts]
+
+
+@pytest.mark.parametrize(
+    "messages", forged("assistant 3\n", "\x1eassistant\x1f", "\nassistant\n", "assistant"), ids=repr
+)
+def test_no_text_can_pass_for_two_messages(messages: tuple[tuple[str, str], ...]) -> None:
+    assert request(messages=messages).request_hash != request().request_hash
 
 
 def test_requests_of_one_question_do_not_affect_one_another() -> None:

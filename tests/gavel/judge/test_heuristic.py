@@ -50,8 +50,8 @@ def test_any_record_gets_a_valid_verdict(rubric: Rubric, record: Record) -> None
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(), st.text(), st.none() | st.text(), st.none() | st.text(), st.none() | st.text())
-def test_any_text_gets_a_valid_verdict_and_the_same_again(*texts: str) -> None:
+@given(st.tuples(st.text(), st.text(), *[st.none() | st.text()] * 3))
+def test_any_text_gets_a_valid_verdict_and_the_same_again(texts: tuple[str, ...]) -> None:
     for rubric in (CHAT, TRANSLATION):
         assert verdict(rubric, Record(*texts)) == verdict(rubric, Record(*texts))
 
@@ -87,7 +87,7 @@ def but(record: Record, response: str) -> Record:
         (CHAT, HELPFUL, "I don't know.", ["helpfulness", "instruction_adherence", "coherence"]),
         (CHAT, HELPFUL, "I cannot help with that.", ["helpfulness", "truthfulness"]),
         (CHAT, HELPFUL, "Obviously the wet room paint. Figure it out.", ["tone_alignment"]),
-        (CHAT, HELPFUL, "BUY THE EXPENSIVE PAINT RIGHT NOW!!", ["clarity", "tone_alignment"]),
+        (CHAT, HELPFUL, "BUY THE EXPENSIVE PAINT RIGHT NOW!!", ["clarity"]),
         (CHAT, HELPFUL, "Hammer.", ["conciseness", "creativity", "helpfulness"]),
         (CHAT, HELPFUL, "word " * 300, ["conciseness", "clarity"]),
         (CHAT, HELPFUL, "Sie brauchen für das Bad eine Farbe, die nicht schimmelt.", ["clarity"]),
