@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from time import time
@@ -52,7 +52,7 @@ class OpenAICompatible:
         wanted = evaluator.structured_output
         self._mode: str | None = None if wanted == "auto" else wanted
 
-    def answers(self, requests: Iterable[Request]) -> Generator[list[Answer], None, None]:
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
         """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
         client = self._client()
         negotiation = asyncio.Lock()

@@ -119,8 +119,6 @@ def _select(
         f"read_parquet({quoted(*there)}, union_by_name = true, filename = {str(filename).lower()})"
     )
     with session() as connection:
-        result = connection.execute(
-            f"SELECT * FROM {source} WHERE {where} ORDER BY {order}", values
-        )
-        table: pa.Table = result.to_arrow_table()
+        query = f"SELECT * FROM {source} WHERE {where} ORDER BY {order}"
+        table: pa.Table = connection.sql(query, params=list(values)).to_arrow_table()
     return list(table.to_pylist())
