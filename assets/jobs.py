@@ -11,7 +11,6 @@ from gavel.suite import Suite
 RELEASE, INGEST, PUBLISH, WHOLE_DAY = "release_rubrics", "ingest_day", "publish_day", "evaluate_day"
 
 
-
 def judge_job(task: str) -> str:
     """The name of the job that judges one shard of `task`."""
     return f"judge_{task}_shard"
