@@ -16,6 +16,11 @@ def judge_job(task: str) -> str:
     return f"judge_{task}_shard"
 
 
+def regenerate_job(task: str) -> str:
+    """The name of the job that asks again for the unresolved records of one shard of `task`."""
+    return f"regenerate_{task}_shard"
+
+
 def build_jobs(suite: Suite) -> Sequence[Any]:
     """Every job of the daily evaluation."""
     tasks = suite.task_names()
@@ -35,6 +40,14 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
                 judge_job(task),
                 selection=[f"{task}/{n}" for n in ("shards", "verdicts", "invalid", "regenerated")],
                 description=f"Judge one shard of one day's {task} records, and ask again for the invalid.",
+            )
+            for task in tasks
+        ),
+        *(
+            dg.define_asset_job(
+                regenerate_job(task),
+                selection=[f"{task}/regenerated"],
+                description=f"Ask again for one shard's {task} records whose verdicts are still invalid.",
             )
             for task in tasks
         ),

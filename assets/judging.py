@@ -12,6 +12,7 @@ import polars as pl
 
 from assets.logs import CLEAN
 from assets.partitions import day_and_shard, sharded
+from assets.signatures import made_from, shard_signature, verdict_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -31,11 +32,15 @@ from gavel.judge.worklist import outcome, write_invalid
 from gavel.logs.shards import shard_rows, write_shard
 from gavel.logs.validity import SHARD_VALID
 from gavel.store.files import Store
-from gavel.store.tables import row_count
+from gavel.store.manifests import Manifest, read_manifest
+from gavel.store.tables import content_hash, row_count
 from gavel.suite import Suite
 from resources import Evaluators, ParquetStore
 
 EVALUATOR_POOL = "evaluator"
+ROUND_TAG = "gavel/round"
+"""The tag of a run that asks again for unresolved records: which further round it is."""
+
 _PROGRESS_SECONDS = 5.0
 
 
@@ -65,6 +70,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         day, shard = day_and_shard(context)
         files = store.files
         path, clean = files.table(f"{task}/shards", day, shard), files.existing("logs/clean", day)
+        signature = shard_signature(suite, task, read_manifest(clean.with_suffix(".json")))
         rows = write_shard(clean, task, suite.shards, int(shard), path)
         records = (
             pl.scan_parquet(clean).filter(pl.col("task") == task).select(pl.len()).collect().item()
@@ -78,6 +84,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 equality("dealt_round_robin", sides, rows == share),
                 valid_rows(path, SHARD_VALID, unique="row_id"),
             ],
+            manifest=Manifest(signature, context.run.run_id),
         )
 
     @declared_asset(
@@ -100,6 +107,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         files = store.files
         judge = evaluators.judge(task, released_rubric(files, task))
         records = files.existing(f"{task}/shards", day, shard)
+        signature = made_from(records) | verdict_signature(judge)
         path = files.table(f"{task}/verdicts", day, shard)
         with _ledger(context, files, task, day, shard) as ledger:
             started = time.monotonic()
@@ -133,6 +141,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 valid_rows(path, verdict_check(judge.rubric), unique="row_id"),
                 warning("invalid_rate", sentences, {"invalid_rate": rate}),
             ],
+            manifest=Manifest(signature, context.run.run_id),
         )
 
     @declared_asset(
@@ -198,11 +207,21 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         work = files.existing(f"{task}/invalid", day, shard)
         records = files.existing(f"{task}/shards", day, shard)
         path = files.table(f"{task}/regenerated", day, shard)
+        # The rubric may have been released anew since the verdicts were made: theirs is what counts.
+        signature = made_from(files.existing(f"{task}/verdicts", day, shard))
+        signature["attempts"] = str(suite.regeneration_attempts)
+        rounds = _rounds(context, path, signature)
         with _ledger(context, files, task, day, shard) as ledger:
             started = time.monotonic()
             progress = _progress(context, row_count(work))
             attempts = regenerate(
-                judge, records, work, ledger, path, suite.regeneration_attempts, progress
+                judge,
+                records,
+                work,
+                ledger,
+                path,
+                suite.regeneration_attempts * (1 + rounds),
+                progress,
             )
             seconds = time.monotonic() - started
         invalid_rows = row_count(work)
@@ -228,9 +247,31 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 equality("invalid_is_repaired_plus_unresolved", sides, holds),
                 valid_rows(path, verdict_check(judge.rubric)),
             ],
+            manifest=Manifest(
+                signature,
+                context.run.run_id,
+                figures={
+                    "verdicts": content_hash(
+                        files.existing(f"{task}/verdicts", day, shard), VOLATILE
+                    ),
+                    "unresolved": result.unresolved,
+                    "rounds": rounds,
+                },
+            ),
         )
 
     return [shards, verdicts, invalid, regenerated]
+
+
+def _rounds(context: dg.AssetExecutionContext, path: Path, signature: dict[str, str]) -> int:
+    """How many further rounds of regeneration the shard has had, with the one this run may be tagged as.
+
+    It is kept, so that making the same partition again later allows the same attempts.
+    """
+    asked = int(context.run.tags.get(ROUND_TAG, 0))
+    before = read_manifest(path.with_suffix(".json"))
+    had = before.figures.get("rounds", 0) if before and before.signature == signature else 0
+    return max(asked, int(had))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 
 from assets.partitions import daily
+from assets.signatures import ingest_signature
 from assets.tables import (
     CODE_VERSION,
     OWNERS,
@@ -21,6 +22,8 @@ from assets.tables import (
 )
 from gavel.logs.clean import CleanCounts
 from gavel.logs.validity import CLEAN_VALID, RAW_VALID, REJECTED_VALID
+from gavel.store.manifests import Manifest, read_manifest
+from gavel.store.tables import content_hash, rows_hash
 from gavel.suite import Suite
 from resources import LogSource, ParquetStore
 
@@ -40,10 +43,17 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         checks=[check_spec(VALID_ROWS, RAW, "Every source row has its place and its bytes")],
     )
     def raw(context: dg.AssetExecutionContext, logs: LogSource, store: ParquetStore) -> Result:
-        path = store.files.table("logs/raw", context.partition_key)
-        rows = logs.write_raw(context.partition_key, path)
+        day, path = context.partition_key, store.files.table("logs/raw", context.partition_key)
+        # Taken before the rows are read: whatever comes meanwhile makes another fingerprint later.
+        signature = ingest_signature(logs.suite(), day) or {}
+        rows = logs.write_raw(day, path)
         context.log.info(f"{rows:,} source rows")
-        return table_result(RAW.path, path, checks=[valid_rows(path, RAW_VALID)])
+        return table_result(
+            RAW.path,
+            path,
+            checks=[valid_rows(path, RAW_VALID)],
+            manifest=Manifest(signature, context.run.run_id),
+        )
 
     @dg.multi_asset(
         name="clean_logs",
@@ -90,14 +100,22 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
     ) -> tuple[Result, Result]:
         day, files = context.partition_key, store.files
         clean_path, rejected = files.table("logs/clean", day), files.table("logs/rejected", day)
-        counts = logs.write_clean(files.existing("logs/raw", day), clean_path, rejected)
-        return _clean_results(suite, counts, clean_path, rejected)
+        raw_path = files.existing("logs/raw", day)
+        made_from = read_manifest(raw_path.with_suffix(".json"))
+        counts = logs.write_clean(raw_path, clean_path, rejected)
+        content = {task: rows_hash(clean_path, f"task = '{task}'") for task in counts.by_task}
+        manifest = Manifest(
+            {} if made_from is None else made_from.signature,
+            context.run.run_id,
+            figures={"tasks": content, "rejected": content_hash(rejected)},
+        )
+        return _clean_results(suite, counts, clean_path, rejected, manifest)
 
     return [raw, clean]
 
 
 def _clean_results(
-    suite: Suite, counts: CleanCounts, clean_path: Any, rejected: Any
+    suite: Suite, counts: CleanCounts, clean_path: Any, rejected: Any, manifest: Manifest
 ) -> tuple[Result, Result]:
     sides = {"raw": counts.raw, "clean": counts.clean, "rejected": counts.rejected}
     rate = counts.rejected / counts.raw if counts.raw else 0.0
@@ -118,6 +136,7 @@ def _clean_results(
             clean_path,
             metadata={f"records_{task}": count for task, count in counts.by_task.items()},
             checks=[accounting, valid_rows(clean_path, CLEAN_VALID, unique="row_id")],
+            manifest=manifest,
         ),
         table_result(
             REJECTED.path,

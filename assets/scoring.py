@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from assets.partitions import daily, shard_files, window_until
+from assets.signatures import scores_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -25,6 +26,7 @@ from gavel.judge.tables import VOLATILE, score_check
 from gavel.report.quality import Figures, quality, warnings
 from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
+from gavel.store.manifests import Manifest
 from gavel.store.tables import content_hash, count_rows, fetch, quoted, row_count, write_batches
 from gavel.suite import Suite
 from resources import DuckDBWarehouse, ParquetStore
@@ -67,6 +69,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
     def scores(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         day, files = context.partition_key, store.files
         rubric = released_rubric(files, task)
+        signature = scores_signature(suite, files, task, day)
         shards = shard_files(suite, files, f"{task}/shards", day)
         path = files.table(f"{task}/scores", day)
         merged = merge_scores(
@@ -99,6 +102,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 equality("one_score_a_record", clean, _one_to_one(clean)),
                 valid_rows(path, score_check(rubric), unique="row_id"),
             ],
+            manifest=Manifest(signature, context.run.run_id),
         )
 
     @declared_asset(

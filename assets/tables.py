@@ -3,6 +3,7 @@
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
@@ -15,10 +16,14 @@ import pyarrow.parquet as pq
 from gavel.columns import describe
 from gavel.errors import EvaluatorOutage, GavelError
 from gavel.judge.rubric import Rubric
+from gavel.store.manifests import Manifest, signature_hash, write_manifest
 from gavel.store.tables import content_hash, repeated_values, row_count
 
 OWNERS = ["team:evaluation"]
 VALID_ROWS = "valid_rows"
+FAILURE_TAG = "gavel/failure"
+"""The tag of a failed run: the class of its error, or `check:` and the name of the check that failed."""
+
 CODE_VERSION = "1"
 """Raised whenever an asset would make another table of the same input."""
 
@@ -43,14 +48,26 @@ def table_result(
     rubric: Rubric | None = None,
     metadata: Mapping[str, Any] | None = None,
     checks: Sequence[dg.AssetCheckResult] = (),
+    manifest: Manifest | None = None,
 ) -> Result:
-    """The materialisation of the table at `path`; its data version is the hash of its content."""
+    """The materialisation of the table at `path`; its data version is the hash of its content.
+
+    `manifest` is written beside the table with that hash, unless a check has failed: what a check stops
+    is not made.
+    """
+    content = content_hash(path, volatile)
+    tags = {}
+    if manifest is not None and not failed_checks(checks):
+        figures = {"content": content, **manifest.figures}
+        write_manifest(path.with_suffix(".json"), replace(manifest, figures=figures))
+        tags["gavel/signature"] = signature_hash(manifest.signature)
     schema = pq.read_schema(path)
     meanings = describe(schema, {} if rubric is None else rubric.meanings)
     columns = [dg.TableColumn(f.name, str(f.type), meanings[f.name] or None) for f in schema]
     return dg.MaterializeResult(
         asset_key=dg.AssetKey(key),
-        data_version=dg.DataVersion(content_hash(path, volatile)),
+        data_version=dg.DataVersion(content),
+        tags=tags,
         metadata={
             "dagster/row_count": row_count(path),
             "dagster/column_schema": dg.TableSchema(columns),
@@ -60,6 +77,15 @@ def table_result(
         # Where an op makes several assets, a check has to say whose it is.
         check_results=[check._replace(asset_key=dg.AssetKey(key)) for check in checks],
     )
+
+
+def failed_checks(checks: Sequence[dg.AssetCheckResult]) -> list[str]:
+    """The names of the checks that stop what is downstream."""
+    return [
+        str(check.check_name)
+        for check in checks
+        if not check.passed and check.severity == dg.AssetCheckSeverity.ERROR
+    ]
 
 
 def equality(name: str, sides: Mapping[str, int], holds: bool) -> dg.AssetCheckResult:
@@ -177,18 +203,30 @@ def by_partition(
 def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:
     """Turn an error meant for people into a step failure that shows its sentence alone.
 
-    Only an outage may be retried: every other such error would come again.
+    The run is tagged with the kind of failure, so that whoever decides about another try need not read its
+    log. Only an outage may be retried at once: every other such error would come again.
     """
 
     @wraps(compute)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        context = args[0] if args else kwargs["context"]
+        assert isinstance(context, dg.AssetExecutionContext)
         try:
-            return compute(*args, **kwargs)
+            result = compute(*args, **kwargs)
         except GavelError as error:
+            _tag_failure(context, type(error).__name__)
             raise dg.Failure(
                 description=str(error),
                 metadata={"kind": type(error).__name__},
                 allow_retries=isinstance(error, EvaluatorOutage),
             ) from None
+        parts: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
+        if failed := [n for part in parts for n in failed_checks(part.check_results or [])]:
+            _tag_failure(context, f"check:{failed[0]}")
+        return result
 
     return wrapped
+
+
+def _tag_failure(context: dg.AssetExecutionContext, kind: str) -> None:
+    context.instance.add_run_tags(context.run.run_id, {FAILURE_TAG: kind})

@@ -134,6 +134,33 @@ class Quality(_Model):
     record_pages: int = Field(default=0, ge=0, le=10_000)
 
 
+class Alerts(_Model):
+    """Where alerts go besides the log. Addresses and secrets stand in the environment variables named here."""
+
+    webhook_url_env: str | None = None
+    webhook_secret_env: str | None = None
+    slack_token_env: str | None = None
+    slack_channel: str | None = None
+
+
+class Automation(_Model):
+    """What runs by itself, and within which bounds. Times are in seconds, hours of the suite's time zone.
+
+    Only the last `look_back_days` days are kept fresh; a tick asks for at most `runs_a_tick` runs. A failed
+    partition is tried `attempts` times in all, `backoff` seconds after its first failure, twice as long after
+    each further one. Unresolved records are asked again in at most `unresolved_rounds` further rounds.
+    """
+
+    look_back_days: int = Field(default=14, ge=1, le=400)
+    interval: int = Field(default=30, ge=1, le=3600)
+    runs_a_tick: int = Field(default=20, ge=1, le=500)
+    attempts: int = Field(default=5, ge=1, le=20)
+    backoff: float = Field(default=60.0, ge=0)
+    unresolved_rounds: int = Field(default=1, ge=0, le=10)
+    inventory_hour: int = Field(default=7, ge=0, le=23)
+    alerts: Alerts = Alerts()
+
+
 class Suite(_Model):
     """Everything a user settles, apart from the prompts themselves."""
 
@@ -152,6 +179,7 @@ class Suite(_Model):
     regeneration_attempts: int = Field(default=3, ge=0, le=10)
     memory_limit: str = Field(default="2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|MiB|GiB)$")
     quality: Quality = Quality()
+    automation: Automation = Automation()
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
@@ -299,9 +327,12 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "evaluators": Evaluator,
         "tasks": Task,
         "quality": Quality,
+        "automation": Automation,
     }
     if not location:
         return Suite
     if location[-1] == "prices":
         return Prices
+    if location[-1] == "alerts":
+        return Alerts
     return models.get(str(location[0]))

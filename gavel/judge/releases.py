@@ -56,6 +56,14 @@ def released_rubric(store: Store, task: str) -> Rubric:
     return _read(path)
 
 
+def release_state(store: Store, task: str) -> str | None:
+    """The task, version and hash of the current release; None where none was released."""
+    if not _document(store, task).exists():
+        return None
+    rubric = _read(_document(store, task))
+    return f"{task} {rubric.version} {rubric.hash}"
+
+
 def _document(store: Store, task: str, version: int | None = None) -> Path:
     name = "current" if version is None else f"version-{version}"
     return store.document(f"{task}/rubric/{name}")

@@ -121,6 +121,15 @@ def content_hash(path: Path, volatile: Iterable[str] = ()) -> str:
     It does not depend on row groups, compression or dictionary encoding, so equal content written
     at another time or by another run has an equal fingerprint.
     """
+    return _fingerprint(path, volatile, "file_row_number", "true")
+
+
+def rows_hash(path: Path, condition: str) -> str:
+    """A 32-hex fingerprint of the rows that fulfil the SQL `condition`, in whatever order they stand."""
+    return _fingerprint(path, (), "0", condition)
+
+
+def _fingerprint(path: Path, volatile: Iterable[str], place: str, condition: str) -> str:
     schema = pq.read_schema(path)
     columns = [name for name in schema.names if name not in set(volatile)]
     # DuckDB hashes a list that is null and one that is empty alike.
@@ -128,9 +137,9 @@ def content_hash(path: Path, volatile: Iterable[str] = ()) -> str:
     row = ", ".join([f'"{name}"' for name in columns] + [f'"{name}" IS NULL' for name in lists])
     count, first, second = fetch(f"""
         SELECT count(*),
-               coalesce(bit_xor(hash(file_row_number, {row})), 0),
-               coalesce(sum(hash({row}, file_row_number, 'gavel')::HUGEINT), 0)
-        FROM read_parquet({quoted(path)}, file_row_number = true)
+               coalesce(bit_xor(hash({place}, {row})), 0),
+               coalesce(sum(hash({row}, {place}, 'gavel')::HUGEINT), 0)
+        FROM read_parquet({quoted(path)}, file_row_number = true) WHERE {condition}
     """)[0]
     return hashlib.md5(f"{columns}|{count}|{first}|{second}".encode()).hexdigest()
 

@@ -1,0 +1,121 @@
+"""What determines the content of each unit of work: noted when it is made, compared when it may be stale.
+
+Each signature is taken before the tables are read. Should they change in between, the note is older than
+the content, and the unit is made once more: never the other way round.
+"""
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from assets.partitions import shard_keys
+from assets.tables import CODE_VERSION
+from gavel.judge.evaluate import Judge
+from gavel.logs.sources import fingerprint
+from gavel.store.files import Store
+from gavel.store.manifests import Manifest, read_manifest
+from gavel.suite import Suite
+
+
+def ingest_manifest(store: Store, day: str) -> Path:
+    """The manifest that says what the ingest of `day` was made from."""
+    return store.document(f"logs/clean/{day}")
+
+
+def judge_manifest(store: Store, task: str, day: str, shard: str) -> Path:
+    """The manifest that says what the judging of a shard was made from."""
+    return store.document(f"{task}/regenerated/{day}/{shard}")
+
+
+def publish_manifest(store: Store, day: str) -> Path:
+    """The manifest that says what the publication of `day` was made from."""
+    return store.document(f"report/{day}")
+
+
+def made_from(table: Path) -> dict[str, str]:
+    """The signature of the table, by its manifest; empty where it has none."""
+    manifest = read_manifest(table.with_suffix(".json"))
+    return {} if manifest is None else dict(manifest.signature)
+
+
+def ingest_signature(suite: Suite, day: str) -> dict[str, str] | None:
+    """The sources' fingerprints of `day`; None while one of them has nothing yet. Raises SourceError."""
+    settings = [source.model_dump() for source in suite.sources]
+    signature = {"code": CODE_VERSION, "settings": _hash([settings, suite.task_names()])}
+    for source in suite.sources:
+        found = fingerprint(source, dt.date.fromisoformat(day), suite)
+        if found is None:
+            return None
+        signature[f"rows of {source.name}"] = found
+    return signature
+
+
+def shard_signature(suite: Suite, task: str, ingested: Manifest | None) -> dict[str, str]:
+    """What a shard is made from: the task's records of the day, and how many shards they are dealt to."""
+    rows = {} if ingested is None else ingested.figures.get("tasks", {})
+    return {"rows": str(rows.get(task, "")), "shards": str(suite.shards), "code": CODE_VERSION}
+
+
+def verdict_signature(judge: Judge) -> dict[str, str]:
+    """What verdicts are made from besides the shard."""
+    rubric = judge.rubric
+    return {
+        "rubric": f"{rubric.task} {rubric.version} {rubric.hash}",
+        "evaluator": f"{judge.evaluator_name} {judge.config_hash}",
+    }
+
+
+def judge_signature(suite: Suite, judge: Judge, ingested: Manifest) -> dict[str, str]:
+    """What a judged shard is made from, regeneration included."""
+    shard = shard_signature(suite, judge.rubric.task, ingested)
+    return shard | verdict_signature(judge) | {"attempts": str(suite.regeneration_attempts)}
+
+
+def scores_signature(suite: Suite, store: Store, task: str, day: str) -> dict[str, str]:
+    """What the scores of a task are made from: the content of its judged shards."""
+    shards = [judge_manifest(store, task, day, shard) for shard in shard_keys(suite)]
+    return {"rows": _hash([_content(read_manifest(shard)) for shard in shards])}
+
+
+def publish_signature(
+    suite: Suite, store: Store, day: str, tasks: Sequence[str], ingested: Manifest | None
+) -> dict[str, str]:
+    """What the publication of `day` is made from, as its judged shards are now."""
+    scores = {task: scores_signature(suite, store, task, day)["rows"] for task in tasks}
+    return _publication(suite, ingested, scores)
+
+
+def reported_signature(
+    suite: Suite, store: Store, day: str, tasks: Sequence[str]
+) -> dict[str, str]:
+    """What the publication of `day` is made from, as its scores were made."""
+    scores = {
+        task: made_from(store.existing(f"{task}/scores", day)).get("rows", "") for task in tasks
+    }
+    return _publication(suite, read_manifest(ingest_manifest(store, day)), scores)
+
+
+def _publication(
+    suite: Suite, ingested: Manifest | None, scores: Mapping[str, str]
+) -> dict[str, str]:
+    rejected = "" if ingested is None else str(ingested.figures.get("rejected", ""))
+    return {
+        "code": CODE_VERSION,
+        "rows rejected": rejected,
+        "settings": _hash([suite.name, suite.quality.model_dump()]),
+        **{f"rows {task}": rows for task, rows in scores.items()},
+    }
+
+
+def _content(judged: Manifest | None) -> list[Any]:
+    """The content of a judged shard: its verdicts, and those made again."""
+    return [] if judged is None else [judged.figures.get(k) for k in ("verdicts", "content")]
+
+
+def _hash(value: Any) -> str:
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
+    return hashlib.sha256(text).hexdigest()[:32]

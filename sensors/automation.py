@@ -1,0 +1,225 @@
+"""The sensors that keep the days of the look-back window fresh. Each tick reads manifests and run records only."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+
+import dagster as dg
+
+from assets.jobs import INGEST, PUBLISH, RELEASE, build_jobs, judge_job, regenerate_job
+from assets.judging import ROUND_TAG
+from assets.partitions import shard_keys
+from assets.signatures import ingest_signature, judge_manifest
+from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError
+from gavel.judge.releases import release_state
+from gavel.judge.rubric import load_rubric
+from gavel.store.files import Store
+from gavel.store.manifests import read_manifest
+from gavel.suite import Suite, load_suite
+from sensors.decisions import Request, admitted, retries, stale
+from sensors.state import State, at_work, failed_units, listed, run_request
+from sensors.units import Unit
+
+Tick = Callable[[dg.SensorEvaluationContext, State], dg.SensorResult]
+
+
+def automation_sensors(suite: Suite) -> list[dg.SensorDefinition]:
+    """Every sensor that asks for runs."""
+    tasks = suite.task_names()
+    judging = [judge_job(task) for task in tasks]
+    again = [regenerate_job(task) for task in tasks]
+    return [
+        _sensor(suite, "log_arrivals", [INGEST], log_arrivals, (
+            "Asks for the ingest of a day of the look-back window when every source has files of it and their "
+            "names, sizes or times differ from what the day was made from."
+        )),
+        _sensor(suite, "rubric_releases", [RELEASE], rubric_releases, (
+            "Asks for the release of the rubrics when a file under prompts/ differs from what is released."
+        )),
+        _sensor(suite, "stale_partitions", [*judging, PUBLISH], stale_partitions, (
+            "Asks for a shard's judging when its rows, the rubric, the evaluator or the code differ from what it "
+            "was made from, and for a day's publication when all its shards are fresh and it is not."
+        )),
+        _sensor(suite, "failed_partitions", [INGEST, RELEASE, *judging, PUBLISH], failed_partitions, (
+            "Asks for a failed partition again, alone, after a back-off that doubles, within the attempt budget. "
+            "Failures that would come again are not retried."
+        )),
+        _sensor(suite, "unresolved_records", again, unresolved_records, (
+            "Asks once more for a fresh shard's unresolved records, when the evaluator answers a probe, within "
+            "the rounds allowed."
+        )),
+    ]  # fmt: skip
+
+
+def _sensor(
+    suite: Suite, name: str, jobs: list[str], tick: Tick, description: str
+) -> dg.SensorDefinition:
+    file = str(suite.file)
+
+    @dg.sensor(
+        name=name,
+        jobs=[job for job in build_jobs(suite) if job.name in jobs],
+        minimum_interval_seconds=suite.automation.interval,
+        description=description,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            now = load_suite(file)
+            store = Store(now.path(now.store))
+            return tick(context, State(now, store, dt.datetime.now(dt.UTC)))
+        except GavelError as error:
+            return dg.SensorResult(skip_reason=str(error))
+
+    return sensor
+
+
+def log_arrivals(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """New and changed days; a day that vanished from its source is told, and kept."""
+    wanted: list[Request] = []
+    vanished: list[str] = []
+    for day in state.days:
+        signature = ingest_signature(state.suite, day)
+        made = state.ingested(day)
+        if signature is None:
+            if made is not None:
+                vanished.append(day)
+        elif (request := stale(Unit("ingest", day), made, signature)) is not None:
+            wanted.append(request)
+    told = f"vanished from a source, kept as they are: {listed(vanished)}" if vanished else ""
+    return _asked(context, state, wanted, told)
+
+
+def rubric_releases(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """One run for whatever differs; a content refused once is not asked for again until it changes."""
+    request = release_request(state)
+    if request is None:
+        return dg.SensorResult(skip_reason="every rubric is as released")
+    return _asked(context, state, [request], f"not as released: {listed(request.causes)}")
+
+
+def stale_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """Shards first, then publications, newest day first."""
+    missing = [task for task in state.tasks if task not in state.judges]
+    told = f"no rubric is released for {listed(missing)}" if missing else ""
+    return _asked(context, state, list(state.stale_units()), told)
+
+
+def failed_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """The failed units that are still wanted as they were, each when its time has come."""
+    automation = state.suite.automation
+    decided = retries(
+        failed_units(context.instance, _since(state)),
+        wanted_units(state),
+        state.now.timestamp(),
+        automation.attempts,
+        automation.backoff,
+    )
+    waiting = [
+        f"{unit} at {dt.datetime.fromtimestamp(due, dt.UTC):%H:%M:%S} UTC"
+        for unit, due in decided.waiting.items()
+    ]
+    told = [
+        f"waiting for their time: {listed(waiting)}" if waiting else "",
+        f"given up: {listed([f.unit for f in decided.given_up])}" if decided.given_up else "",
+    ]
+    return _asked(context, state, list(decided.now), "; ".join(filter(None, told)))
+
+
+def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """Fresh shards that hold unresolved records and have rounds left, when their evaluator answers."""
+    wanted: list[tuple[Request, int]] = []
+    down: list[str] = []
+    for task, judge in state.judges.items():
+        found = list(_unresolved(state, task))
+        if not found:
+            continue
+        try:
+            judge.backend.probe()
+        except (EvaluatorOutage, EvaluatorRefused) as error:
+            down.append(str(error))
+            continue
+        wanted += found
+    requests = _free(context, state, [request for request, _ in wanted])
+    rounds = {request.unit: number for request, number in wanted}
+    runs = [
+        dg.RunRequest(
+            run_key=request.run_key,
+            job_name=regenerate_job(request.unit.task),
+            partition_key=request.unit.partition,
+            tags={ROUND_TAG: str(rounds[request.unit])},
+        )
+        for request in requests
+    ]
+    return _result(runs, "; ".join(down) or "nothing unresolved has rounds left")
+
+
+def _unresolved(state: State, task: str) -> Iterator[tuple[Request, int]]:
+    for day in state.days:
+        stale_now = {request.unit for request in state.stale_on(day)}
+        for shard in shard_keys(state.suite):
+            unit = Unit("judge", day, task, shard)
+            made = read_manifest(judge_manifest(state.store, task, day, shard))
+            if made is None or unit in stale_now or not made.figures.get("unresolved"):
+                continue
+            number = int(made.figures.get("rounds", 0)) + 1
+            if number <= state.suite.automation.unresolved_rounds:
+                replaces = f"{made.made_by} {made.made_at}"
+                yield Request(unit, ("unresolved records",), f"round {number}", replaces), number
+
+
+def release_request(state: State) -> Request | None:
+    """The release of the rubrics as their files are now, or None where they are released so."""
+    found, kept = {}, {}
+    for task in state.tasks:
+        rubric = load_rubric(state.suite.path(state.suite.prompts) / task)
+        found[task] = f"{task} {rubric.version} {rubric.hash}"
+        kept[task] = release_state(state.store, task)
+    differing = tuple(text for task, text in found.items() if kept[task] != text)
+    if not differing:
+        return None
+    replaces = " ".join(text or "nothing" for text in kept.values())
+    return Request(Unit("release"), differing, " ".join(found.values()), replaces)
+
+
+def wanted_units(state: State) -> dict[Unit, Request]:
+    """Every unit of the window that is stale as of now, of whatever kind."""
+    wanted = {request.unit: request for request in state.stale_units()}
+    if (release := release_request(state)) is not None:
+        wanted[release.unit] = release
+    for day in state.days:
+        signature = ingest_signature(state.suite, day)
+        if signature is None:
+            continue
+        request = stale(Unit("ingest", day), state.ingested(day), signature)
+        if request is not None:
+            wanted[request.unit] = request
+    return wanted
+
+
+def _since(state: State) -> dt.datetime:
+    return state.now - dt.timedelta(days=state.suite.automation.look_back_days)
+
+
+def _free(
+    context: dg.SensorEvaluationContext, state: State, requests: list[Request]
+) -> list[Request]:
+    busy, busy_days = at_work(context.instance)
+    return admitted(requests, busy, busy_days, state.suite.automation.runs_a_tick)
+
+
+def _asked(
+    context: dg.SensorEvaluationContext, state: State, requests: list[Request], told: str
+) -> dg.SensorResult:
+    runs = [run_request(request) for request in _free(context, state, requests)]
+    behind = f"{len(requests) - len(runs)} of {len(requests)} wait for runs at work, or for the next tick"
+    notes = [told, behind if len(runs) < len(requests) else ""]
+    return _result(runs, "; ".join(filter(None, notes)) or "nothing to do")
+
+
+def _result(runs: list[dg.RunRequest], told: str) -> dg.SensorResult:
+    """A tick either asks or says why it does not; what it saw besides goes to the daemon's log."""
+    if runs:
+        return dg.SensorResult(run_requests=runs)
+    return dg.SensorResult(skip_reason=told)

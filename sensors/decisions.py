@@ -1,0 +1,155 @@
+"""What has to run, decided from manifests and from what is known of runs. Pure: tested as tables.
+
+A request is made once for a state of the world: its run key holds the unit, the signature wanted, the
+manifest it would replace, and the attempt. While nothing of these changes, asking again is asking for a key that
+was used, which Dagster skips.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gavel.store.manifests import Manifest, signature_hash
+from sensors.units import Unit
+
+PERMANENT = ("EvaluatorRefused", "RubricError", "SuiteError", "check")
+"""Kinds of failure that would come again however often it is tried."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run to ask for: why, for which signature, in place of what, at which attempt."""
+
+    unit: Unit
+    causes: tuple[str, ...]
+    signature: str
+    replaces: str = "nothing"
+    attempt: int = 1
+
+    @property
+    def run_key(self) -> str:
+        """Used once and never again."""
+        return f"{self.unit} | {self.signature} | after {self.replaces} | attempt {self.attempt}"
+
+
+def causes_of(made: Mapping[str, str] | None, wanted: Mapping[str, str]) -> tuple[str, ...]:
+    """Why what was made from `made` is stale now that `wanted` holds; empty where it is fresh."""
+    if made is None:
+        return ("never made",)
+    causes = []
+    for part in sorted(made.keys() | wanted.keys()):
+        before, now = made.get(part), wanted.get(part)
+        if before == now:
+            continue
+        if part.startswith("rows"):
+            causes.append("new rows")
+        elif part == "rubric" and before and now:
+            task, old, _ = before.split()
+            causes.append(f"rubric {task} {old} -> {now.split()[1]}")
+        elif part == "shards" and before and now:
+            causes.append(f"shards {before} -> {now}")
+        else:
+            causes.append(part)
+    return tuple(dict.fromkeys(causes))
+
+
+def stale(unit: Unit, made: Manifest | None, wanted: Mapping[str, str]) -> Request | None:
+    """The request that would make `unit` fresh, or None where it is."""
+    causes = causes_of(None if made is None else made.signature, wanted)
+    if not causes:
+        return None
+    replaces = "nothing" if made is None else f"{made.made_by} {made.made_at}"
+    return Request(unit, causes, signature_hash(wanted), replaces)
+
+
+def admitted(
+    requests: Iterable[Request], busy: Collection[Unit], busy_days: Collection[str], most: int
+) -> list[Request]:
+    """The first `most` requests whose unit, and whose day, no run is at work on."""
+    free = [r for r in requests if r.unit not in busy and r.unit.day not in busy_days]
+    return free[:most]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The latest run of a unit, where it failed. `ended` is in seconds since 1970, UTC.
+
+    `kind` is the class of the error, as the run is tagged; None where the process died or a check failed.
+    """
+
+    unit: Unit
+    run_id: str
+    attempt: int
+    signature: str
+    ended: float
+    kind: str | None = None
+
+    @property
+    def permanent(self) -> bool:
+        """Whether trying again cannot help."""
+        return self.kind is not None and self.kind.split(":")[0] in PERMANENT
+
+
+@dataclass(frozen=True)
+class Retries:
+    """What becomes of the failed units: asked for now, waiting for their time, or given up."""
+
+    now: Sequence[Request]
+    waiting: Mapping[Unit, float]
+    given_up: Sequence[Failed]
+
+
+def retries(
+    failed: Iterable[Failed],
+    wanted: Mapping[Unit, Request],
+    now: float,
+    attempts: int,
+    backoff: float,
+) -> Retries:
+    """Decide about each failed unit that is still wanted as it was; `wanted` are the stale units.
+
+    A unit that is fresh by now, or wanted with another signature, has a new budget and is not decided here.
+    """
+    again: list[Request] = []
+    waiting: dict[Unit, float] = {}
+    given_up: list[Failed] = []
+    for failure in sorted(failed, key=lambda f: (f.unit.day, f.unit), reverse=True):
+        request = wanted.get(failure.unit)
+        if request is None or request.signature != failure.signature:
+            continue
+        if failure.permanent or failure.attempt >= attempts:
+            given_up.append(failure)
+            continue
+        due = failure.ended + delay(failure, backoff)
+        if now < due:
+            waiting[failure.unit] = due
+            continue
+        again.append(
+            Request(
+                failure.unit,
+                (*request.causes, f"attempt {failure.attempt} failed"),
+                request.signature,
+                request.replaces,
+                failure.attempt + 1,
+            )
+        )
+    return Retries(again, waiting, given_up)
+
+
+def delay(failure: Failed, backoff: float) -> float:
+    """Seconds to wait: doubling with each attempt, up to half as much again by chance.
+
+    The chance is drawn from the run's id, so that every daemon and every tick draws the same.
+    """
+    chance = int(hashlib.sha256(failure.run_id.encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
+    return backoff * 2.0 ** (failure.attempt - 1) * (1 + chance / 2)
+
+
+def look_back(today: dt.date, first: dt.date, last: dt.date | None, days: int) -> list[str]:
+    """The days that are kept fresh, newest first: the last `days` complete ones, `today` left out."""
+    newest = min(today - dt.timedelta(days=1), last or today)
+    count = min(days, (newest - first).days + 1)
+    return [(newest - dt.timedelta(days=back)).isoformat() for back in range(max(count, 0))]

@@ -1,0 +1,175 @@
+"""What the sensors look at: manifests on disk and the records of runs. No table is ever read."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import dagster as dg
+
+from assets.partitions import shard_keys
+from assets.signatures import (
+    ingest_manifest,
+    judge_manifest,
+    judge_signature,
+    publish_manifest,
+    publish_signature,
+)
+from assets.tables import FAILURE_TAG
+from gavel.errors import GavelError
+from gavel.judge.backends import judge_of
+from gavel.judge.evaluate import Judge
+from gavel.judge.releases import released_rubric
+from gavel.store.files import Store
+from gavel.store.manifests import Manifest, read_manifest
+from gavel.suite import Suite
+from sensors.decisions import Failed, Request, look_back, stale
+from sensors.units import Unit, day_of_run, unit_of
+
+SIGNATURE_TAG, ATTEMPT_TAG, CAUSE_TAG = "gavel/wanted", "gavel/attempt", "gavel/cause"
+
+_AT_WORK = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+_ENDED = [
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+]
+_MOST_RUNS = 2_000
+"""Ended runs that a tick looks through, newest first."""
+
+
+@dataclass
+class State:
+    """The manifests of the days that are kept fresh, and what they should say. Read lazily, once a tick."""
+
+    suite: Suite
+    store: Store
+    now: dt.datetime
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The tasks of the suite."""
+        return self.suite.task_names()
+
+    @cached_property
+    def days(self) -> list[str]:
+        """The days of the look-back window, newest first."""
+        suite = self.suite
+        today = self.now.astimezone(suite.zone).date()
+        return look_back(today, suite.first_day, suite.last_day, suite.automation.look_back_days)
+
+    @cached_property
+    def judges(self) -> Mapping[str, Judge]:
+        """The judge of each task whose rubric was released."""
+        found = {}
+        for task in self.tasks:
+            try:
+                found[task] = judge_of(self.suite, task, released_rubric(self.store, task))
+            except GavelError:
+                continue
+        return found
+
+    def ingested(self, day: str) -> Manifest | None:
+        """What the ingest of `day` noted."""
+        return read_manifest(ingest_manifest(self.store, day))
+
+    def stale_units(self) -> Iterator[Request]:
+        """Every shard and publication of the window that is stale, newest day first.
+
+        A day is published only when all its shards are fresh.
+        """
+        for day in self.days:
+            yield from self.stale_on(day)
+
+    def stale_on(self, day: str) -> Iterator[Request]:
+        """The stale shards of `day`, else its publication if that is stale."""
+        ingested = self.ingested(day)
+        if ingested is None:
+            return
+        waiting = False
+        for task in self.tasks:
+            judge = self.judges.get(task)
+            if judge is None:
+                waiting = True
+                continue
+            wanted = judge_signature(self.suite, judge, ingested)
+            for shard in shard_keys(self.suite):
+                made = read_manifest(judge_manifest(self.store, task, day, shard))
+                request = stale(Unit("judge", day, task, shard), made, wanted)
+                if request is not None:
+                    waiting = True
+                    yield request
+        if not waiting:
+            wanted = publish_signature(self.suite, self.store, day, self.tasks, ingested)
+            made = read_manifest(publish_manifest(self.store, day))
+            if (request := stale(Unit("publish", day), made, wanted)) is not None:
+                yield request
+
+
+def at_work(instance: dg.DagsterInstance) -> tuple[set[Unit], set[str]]:
+    """The units, and the days as a whole, that a run is queued for or at work on."""
+    units, days = set(), set()
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK)):
+        run = record.dagster_run
+        partition = run.tags.get("dagster/partition")
+        if (unit := unit_of(run.job_name, partition)) is not None:
+            units.add(unit)
+        elif (day := day_of_run(run.job_name, partition)) is not None:
+            days.add(day)
+    return units, days
+
+
+def failed_units(instance: dg.DagsterInstance, since: dt.datetime) -> list[Failed]:
+    """The units whose latest run ended since `since` by failing or being cancelled."""
+    latest: dict[Unit, Failed | None] = {}
+    records = instance.get_run_records(
+        dg.RunsFilter(statuses=_ENDED, updated_after=since), limit=_MOST_RUNS
+    )
+    for record in records:
+        run = record.dagster_run
+        unit = unit_of(run.job_name, run.tags.get("dagster/partition"))
+        if unit is None or unit in latest:
+            continue
+        failed = run.status is not dg.DagsterRunStatus.SUCCESS
+        latest[unit] = (
+            Failed(
+                unit,
+                run.run_id,
+                int(run.tags.get(ATTEMPT_TAG, "1")),
+                run.tags.get(SIGNATURE_TAG, ""),
+                record.end_time or record.update_timestamp.timestamp(),
+                run.tags.get(FAILURE_TAG),
+            )
+            if failed
+            else None
+        )
+    return [failure for failure in latest.values() if failure is not None]
+
+
+def run_request(request: Request, tags: Mapping[str, str] | None = None) -> dg.RunRequest:
+    """`request` as Dagster takes it."""
+    return dg.RunRequest(
+        run_key=request.run_key,
+        job_name=request.unit.job,
+        partition_key=request.unit.partition,
+        tags={
+            SIGNATURE_TAG: request.signature,
+            ATTEMPT_TAG: str(request.attempt),
+            CAUSE_TAG: ", ".join(request.causes)[:250],
+            **(tags or {}),
+        },
+    )
+
+
+def listed(things: Sequence[object], most: int = 10) -> str:
+    """Some of `things`, and how many more there are."""
+    shown = ", ".join(map(str, things[:most]))
+    return f"{shown} and {len(things) - most} more" if len(things) > most else shown

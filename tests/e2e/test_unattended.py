@@ -1,0 +1,213 @@
+"""Gavel left alone: a real daemon and webserver, a real endpoint that goes down, and logs that keep coming."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import ROOT, Project
+from tests.e2e.test_daily import row
+from tests.endpoint import Ask, Endpoint, Reply, valid
+
+TODAY = dt.datetime.now(dt.UTC).date()
+DAY_1, DAY_2, OLD = ((TODAY - dt.timedelta(days=back)).isoformat() for back in (2, 1, 4))
+CHAT, TRANSLATION = 12, 8
+PATIENCE = 240.0
+
+
+def rows(day: str, first: int = 0, chat: int = CHAT, translation: int = TRANSLATION) -> list[Any]:
+    made = [
+        row(first + n, "chat" if n < chat else "translation") for n in range(chat + translation)
+    ]
+    for record in made:
+        record["id"] += day
+        record["prompt"] += f" (asked on {day})"
+        record["start_time"] = f"{day}{record['start_time'][10:]}"
+    return made
+
+
+class Unattended:
+    """A project with `dagster dev` running over it."""
+
+    def __init__(self, project: Project, endpoint: Endpoint, graphql: str) -> None:
+        self.project, self.endpoint, self._graphql = project, endpoint, graphql
+
+    def write(self, day: str, records: list[Any]) -> None:
+        """Put the day's log file in place, whole."""
+        path = self.project.folder / "logs" / f"{day}.jsonl"
+        unfinished = path.with_suffix(".part")
+        unfinished.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        unfinished.replace(path)
+
+    def published(self, day: str) -> int | None:
+        """How many records the published page of the day rests on, by its manifest."""
+        report = self.project.store.document(f"report/{day}")
+        return report.stat().st_mtime_ns if report.exists() else None
+
+    def ask(self, query: str) -> Any:
+        body = json.dumps({"query": query}).encode()
+        request = urllib.request.Request(self._graphql, body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)["data"]
+
+    def runs(self) -> list[tuple[str, str, str]]:
+        """(job, partition, status) of every run, newest first."""
+        found = self.ask(
+            "{runsOrError(limit: 500) {... on Runs {results {jobName status tags {key value}}}}}"
+        )["runsOrError"]["results"]
+        return [
+            (
+                run["jobName"],
+                {t["key"]: t["value"] for t in run["tags"]}.get("dagster/partition", ""),
+                run["status"],
+            )
+            for run in found
+        ]
+
+    def ticks(self) -> Counter[str]:
+        """How often each sensor has ticked without a failure."""
+        found = self.ask(
+            '{sensorsOrError(repositorySelector: {repositoryName: "__repository__", '
+            'repositoryLocationName: "gavel"}) {... on Sensors {results {name sensorState '
+            "{ticks(limit: 500) {status}}}}}}"
+        )["sensorsOrError"]["results"]
+        return Counter(
+            {
+                s["name"]: sum(
+                    t["status"] in ("SKIPPED", "SUCCESS") for t in s["sensorState"]["ticks"]
+                )
+                for s in found
+            }
+        )
+
+    def wait(self, what: str, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not done():
+            assert time.monotonic() < deadline, f"{what} did not happen; runs: {self.runs()[:30]}"
+            time.sleep(0.5)
+
+    def quiet(self) -> bool:
+        return all(status in ("SUCCESS", "FAILURE") for _, _, status in self.runs())
+
+
+@pytest.fixture
+def unattended(project: Project) -> Iterator[Unattended]:
+    folder = project.folder
+    home = folder / ".dagster"
+    home.mkdir()
+    for name in ("definitions.py", "workspace.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copy(ROOT / "dagster.yaml", home)
+    with Endpoint(valid) as endpoint, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        project.write_suite(
+            first_day=(TODAY - dt.timedelta(days=6)).isoformat(),
+            last_day=None,
+            evaluators={
+                "judge": {**judge, "max_concurrency": 2, "breaker_window": 4, "retries": 0}
+            },
+            automation={"look_back_days": 2, "interval": 1, "backoff": 4, "attempts": 6},
+        )
+        environment = {**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        dagster = str(Path(sys.executable).with_name("dagster"))
+        with (folder / "dev.log").open("wb") as log:
+            process = subprocess.Popen(
+                [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)],
+                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            made = Unattended(project, endpoint, f"http://127.0.0.1:{port}/graphql")
+            try:
+                made.wait("the webserver's start", lambda: _up(made))
+                yield made
+            finally:
+                process.terminate()
+                process.wait(60)
+
+
+def _up(made: Unattended) -> bool:
+    try:
+        made.ask("{version}")
+    except (urllib.error.URLError, ConnectionError):
+        return False
+    return True
+
+
+def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
+    endpoint = unattended.endpoint
+    day = CHAT + TRANSLATION
+
+    # (a) A day arrives and is published. An older one, outside the window, is left alone.
+    unattended.write(OLD, rows(OLD))
+    unattended.write(DAY_1, rows(DAY_1))
+    unattended.wait("the first day's publication", lambda: unattended.published(DAY_1) is not None)
+    assert endpoint.total == day
+
+    # (b) Another arrives while the endpoint is down: retried with back-off, recovered, nothing repeated.
+    healthy = 6
+
+    def failing(ask: Ask) -> Reply:
+        if sum(endpoint.answered.values()) < day + healthy:
+            return valid(ask)
+        return Reply(status=500, body={"error": {"message": "down for the night"}})
+
+    endpoint.behave = failing
+    unattended.write(DAY_2, rows(DAY_2))
+    failed = ("judge_chat_shard", f"{DAY_2}|0", "FAILURE")
+    unattended.wait("a second attempt that fails too", lambda: unattended.runs().count(failed) >= 2)
+    assert unattended.published(DAY_2) is None
+    endpoint.behave = valid
+    unattended.wait("the second day's publication", lambda: unattended.published(DAY_2) is not None)
+    assert sum(endpoint.answered.values()) == 2 * day
+    assert set(endpoint.answered.values()) == {1}, "no finished request is repeated"
+
+    # (c) Late rows of the first day: exactly those are judged.
+    before, published = endpoint.total, unattended.published(DAY_1)
+    unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
+    unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+    assert endpoint.total == before + 30
+
+    # (d) The translation prompt changes: translations of the window are judged again, and nothing else.
+    before = endpoint.total
+    published_1, published_2 = unattended.published(DAY_1), unattended.published(DAY_2)
+    folder = unattended.project.folder / "prompts" / "translation"
+    rubric, judge = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
+    (folder / "judge.j2").write_text(
+        judge.replace("{% block user -%}", "{% block user -%}\nStrictly.\n")
+    )
+    (folder / "rubric.yaml").write_text(rubric.replace("version: 1", "version: 2"))
+    unattended.wait(
+        "both days' publication anew",
+        lambda: (
+            unattended.published(DAY_1) != published_1
+            and unattended.published(DAY_2) != published_2
+        ),
+    )
+    assert endpoint.total == before + 2 * TRANSLATION
+    assert all("Strictly" in b["messages"][1]["content"] for b in endpoint.bodies[before:])
+
+    # (e) Ten quiet ticks: nothing runs.
+    unattended.wait("the end of every run", unattended.quiet)
+    runs, ticks = unattended.runs(), unattended.ticks()
+    unattended.wait(
+        "ten ticks", lambda: min((unattended.ticks() - ticks).values(), default=0) >= 10
+    )
+    assert unattended.runs() == runs
+    assert endpoint.total == before + 2 * TRANSLATION
+    assert not any(partition.startswith(OLD) for _, partition, _ in runs)
