@@ -9,11 +9,12 @@ from resources import build_resources
 from sensors.automation import automation_sensors
 
 suite = load_suite()
+jobs = build_jobs(suite)
 
 defs = dg.Definitions(
     assets=build_assets(suite),
-    jobs=build_jobs(suite),
+    jobs=jobs,
     resources=build_resources(suite),
-    sensors=automation_sensors(suite),
+    sensors=automation_sensors(suite, jobs),
     executor=dg.in_process_executor,
 )

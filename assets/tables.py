@@ -220,7 +220,8 @@ def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:
                 metadata={"kind": type(error).__name__},
                 allow_retries=isinstance(error, EvaluatorOutage),
             ) from None
-        parts: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
+        # A result is itself a tuple; only an op that makes several assets returns a plain one.
+        parts: Any = (result,) if isinstance(result, dg.MaterializeResult) else result
         if failed := [n for part in parts for n in failed_checks(part.check_results or [])]:
             _tag_failure(context, f"check:{failed[0]}")
         return result

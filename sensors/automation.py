@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
-from assets.jobs import INGEST, PUBLISH, RELEASE, build_jobs, judge_job, regenerate_job
+from assets.jobs import INGEST, PUBLISH, RELEASE, judge_job, regenerate_job
 from assets.judging import ROUND_TAG
 from assets.partitions import shard_keys
 from assets.signatures import ingest_signature, judge_manifest
@@ -24,24 +25,26 @@ from sensors.units import Unit
 Tick = Callable[[dg.SensorEvaluationContext, State], dg.SensorResult]
 
 
-def automation_sensors(suite: Suite) -> list[dg.SensorDefinition]:
-    """Every sensor that asks for runs."""
+def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
+    """Every sensor that asks for runs, of `jobs`."""
+    by_name = {job.name: job for job in jobs}
     tasks = suite.task_names()
-    judging = [judge_job(task) for task in tasks]
-    again = [regenerate_job(task) for task in tasks]
+    judging = [by_name[judge_job(task)] for task in tasks]
+    again = [by_name[regenerate_job(task)] for task in tasks]
+    ingest, release, publish = by_name[INGEST], by_name[RELEASE], by_name[PUBLISH]
     return [
-        _sensor(suite, "log_arrivals", [INGEST], log_arrivals, (
+        _sensor(suite, "log_arrivals", [ingest], log_arrivals, (
             "Asks for the ingest of a day of the look-back window when every source has files of it and their "
             "names, sizes or times differ from what the day was made from."
         )),
-        _sensor(suite, "rubric_releases", [RELEASE], rubric_releases, (
+        _sensor(suite, "rubric_releases", [release], rubric_releases, (
             "Asks for the release of the rubrics when a file under prompts/ differs from what is released."
         )),
-        _sensor(suite, "stale_partitions", [*judging, PUBLISH], stale_partitions, (
+        _sensor(suite, "stale_partitions", [*judging, publish], stale_partitions, (
             "Asks for a shard's judging when its rows, the rubric, the evaluator or the code differ from what it "
             "was made from, and for a day's publication when all its shards are fresh and it is not."
         )),
-        _sensor(suite, "failed_partitions", [INGEST, RELEASE, *judging, PUBLISH], failed_partitions, (
+        _sensor(suite, "failed_partitions", [ingest, release, *judging, publish], failed_partitions, (
             "Asks for a failed partition again, alone, after a back-off that doubles, within the attempt budget. "
             "Failures that would come again are not retried."
         )),
@@ -53,13 +56,13 @@ def automation_sensors(suite: Suite) -> list[dg.SensorDefinition]:
 
 
 def _sensor(
-    suite: Suite, name: str, jobs: list[str], tick: Tick, description: str
+    suite: Suite, name: str, jobs: Sequence[Any], tick: Tick, description: str
 ) -> dg.SensorDefinition:
     file = str(suite.file)
 
     @dg.sensor(
         name=name,
-        jobs=[job for job in build_jobs(suite) if job.name in jobs],
+        jobs=list(jobs),
         minimum_interval_seconds=suite.automation.interval,
         description=description,
         default_status=dg.DefaultSensorStatus.RUNNING,
