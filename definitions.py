@@ -6,7 +6,9 @@ from assets import build_assets
 from assets.jobs import build_jobs
 from gavel.suite import load_suite
 from resources import build_resources
+from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
+from sensors.inventory import inventory_checks, inventory_schedule
 
 suite = load_suite()
 jobs = build_jobs(suite)
@@ -15,6 +17,8 @@ defs = dg.Definitions(
     assets=build_assets(suite),
     jobs=jobs,
     resources=build_resources(suite),
-    sensors=automation_sensors(suite, jobs),
+    sensors=[*automation_sensors(suite, jobs), alert_sensor(suite)],
+    asset_checks=inventory_checks(suite),
+    schedules=[inventory_schedule(suite)],
     executor=dg.in_process_executor,
 )

@@ -1,9 +1,8 @@
 """The sensors that keep the days of the look-back window fresh. Each tick reads manifests and run records only."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -18,7 +17,7 @@ from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
 from gavel.store.manifests import read_manifest
 from gavel.suite import Suite, load_suite
-from sensors.decisions import Request, admitted, retries, stale
+from sensors.decisions import Failed, Request, Retries, admitted, retries, stale
 from sensors.state import State, at_work, failed_units, listed, run_request
 from sensors.units import Unit
 
@@ -33,29 +32,29 @@ def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefin
     again = [by_name[regenerate_job(task)] for task in tasks]
     ingest, release, publish = by_name[INGEST], by_name[RELEASE], by_name[PUBLISH]
     return [
-        _sensor(suite, "log_arrivals", [ingest], log_arrivals, (
+        made_sensor(suite, "log_arrivals", [ingest], log_arrivals, (
             "Asks for the ingest of a day of the look-back window when every source has files of it and their "
             "names, sizes or times differ from what the day was made from."
         )),
-        _sensor(suite, "rubric_releases", [release], rubric_releases, (
+        made_sensor(suite, "rubric_releases", [release], rubric_releases, (
             "Asks for the release of the rubrics when a file under prompts/ differs from what is released."
         )),
-        _sensor(suite, "stale_partitions", [*judging, publish], stale_partitions, (
+        made_sensor(suite, "stale_partitions", [*judging, publish], stale_partitions, (
             "Asks for a shard's judging when its rows, the rubric, the evaluator or the code differ from what it "
             "was made from, and for a day's publication when all its shards are fresh and it is not."
         )),
-        _sensor(suite, "failed_partitions", [ingest, release, *judging, publish], failed_partitions, (
+        made_sensor(suite, "failed_partitions", [ingest, release, *judging, publish], failed_partitions, (
             "Asks for a failed partition again, alone, after a back-off that doubles, within the attempt budget. "
             "Failures that would come again are not retried."
         )),
-        _sensor(suite, "unresolved_records", again, unresolved_records, (
+        made_sensor(suite, "unresolved_records", again, unresolved_records, (
             "Asks once more for a fresh shard's unresolved records, when the evaluator answers a probe, within "
             "the rounds allowed."
         )),
     ]  # fmt: skip
 
 
-def _sensor(
+def made_sensor(
     suite: Suite, name: str, jobs: Sequence[Any], tick: Tick, description: str
 ) -> dg.SensorDefinition:
     file = str(suite.file)
@@ -111,14 +110,7 @@ def stale_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.Se
 
 def failed_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
     """The failed units that are still wanted as they were, each when its time has come."""
-    automation = state.suite.automation
-    decided = retries(
-        failed_units(context.instance, _since(state)),
-        wanted_units(state),
-        state.now.timestamp(),
-        automation.attempts,
-        automation.backoff,
-    )
+    decided = decided_retries(context.instance, state).retries
     waiting = [
         f"{unit} at {dt.datetime.fromtimestamp(due, dt.UTC):%H:%M:%S} UTC"
         for unit, due in decided.waiting.items()
@@ -128,6 +120,25 @@ def failed_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.S
         f"given up: {listed([f.unit for f in decided.given_up])}" if decided.given_up else "",
     ]
     return _asked(context, state, list(decided.now), "; ".join(filter(None, told)))
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The units whose latest run failed, and what becomes of those that are still wanted."""
+
+    failing: Sequence[Failed]
+    retries: Retries
+
+
+def decided_retries(instance: dg.DagsterInstance, state: State) -> Decided:
+    """Decide about every failed unit of the window, as of now."""
+    automation = state.suite.automation
+    since = state.now - dt.timedelta(days=automation.look_back_days)
+    failed, wanted = failed_units(instance, since), wanted_units(state)
+    now = state.now.timestamp()
+    decided = retries(failed, wanted, now, automation.attempts, automation.backoff)
+    still = [f for f in failed if f.unit in wanted and wanted[f.unit].signature == f.signature]
+    return Decided(still, decided)
 
 
 def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
@@ -199,10 +210,6 @@ def wanted_units(state: State) -> dict[Unit, Request]:
         if request is not None:
             wanted[request.unit] = request
     return wanted
-
-
-def _since(state: State) -> dt.datetime:
-    return state.now - dt.timedelta(days=state.suite.automation.look_back_days)
 
 
 def _free(

@@ -5,8 +5,6 @@ manifest it would replace, and the attempt. While nothing of these changes, aski
 was used, which Dagster skips.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence

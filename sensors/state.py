@@ -1,7 +1,5 @@
 """What the sensors look at: manifests on disk and the records of runs. No table is ever read."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The units of work that automation asks for, and how a unit, a run and a partition name one another."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

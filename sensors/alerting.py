@@ -1,0 +1,101 @@
+"""The sensor that tells a person: what is given up, which check failed, which evaluator is down, what drifted."""
+
+import json
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.signatures import publish_manifest
+from gavel.alerts import Alert, AlertUndelivered, deliver, news
+from gavel.store.manifests import read_manifest
+from gavel.suite import Suite
+from sensors.automation import decided_retries, made_sensor
+from sensors.decisions import Failed
+from sensors.state import State
+
+_MOST = 200
+"""Open alerts that the cursor keeps."""
+
+
+def alert_sensor(suite: Suite) -> dg.SensorDefinition:
+    """The sensor `alerts`."""
+    return made_sensor(
+        suite,
+        "alerts",
+        [],
+        alerts,
+        "Tells once of each condition that a person has to act on: a partition given up, a blocking check "
+        "failed, an evaluator down, drift. Tells again only after it has cleared and come back.",
+    )
+
+
+def alerts(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
+    """Tell what holds now and was not told before. An undelivered alert is tried again at the next tick."""
+    holding = conditions(context, state)[:_MOST]
+    before = _open_before(context.cursor)
+    told, open_now = news(before, holding)
+    delivered = list(before)
+    try:
+        for alert in told:
+            deliver([alert], state.suite.automation.alerts, context.log.warning)
+            delivered.append(alert.key)
+    except AlertUndelivered as error:
+        kept = [key for key in delivered if key in set(open_now)]
+        return dg.SensorResult(skip_reason=str(error), cursor=json.dumps(kept))
+    return dg.SensorResult(
+        skip_reason=f"{len(told)} told, {len(open_now)} open", cursor=json.dumps(open_now)
+    )
+
+
+def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]:
+    """Every condition that holds."""
+    decided = decided_retries(context.instance, state)
+    down = [f for f in decided.failing if f.kind == "EvaluatorOutage"]
+    found = [_given_up(failure) for failure in decided.retries.given_up]
+    if down:
+        found.append(
+            Alert(
+                "evaluator down",
+                "evaluator_down",
+                f"The evaluator is down: {len(down)} partitions wait for it, such as {down[0].unit}.",
+                "They are retried with back-off by themselves; see to the endpoint.",
+            )
+        )
+    for day in state.days:
+        manifest = read_manifest(publish_manifest(state.store, day))
+        for sentence in [] if manifest is None else manifest.figures.get("warnings", []):
+            found.append(
+                Alert(
+                    f"quality {day} {sentence[:60]}",
+                    "quality",
+                    f"{day}: {sentence}",
+                    "Open the day's report; if the agent did not change, look at the evaluator.",
+                )
+            )
+    return found
+
+
+def _given_up(failure: Failed) -> Alert:
+    if failure.kind is not None and failure.kind.startswith("check:"):
+        kind, why = "blocking_check", f"its check {failure.kind[6:]} failed"
+        todo = "Open the check in the UI: it says what it found."
+    elif failure.permanent:
+        kind, why = (
+            "failed_for_good",
+            f"it fails with {failure.kind}, which trying again cannot mend",
+        )
+        todo = "Read the run's error, mend what it names, and materialise the partition."
+    else:
+        kind, why = "failed_for_good", f"it failed {failure.attempt} times"
+        todo = "Read the latest run's error; a change of its rows, rubric or code gives it a new budget."
+    what = f"{failure.unit} is given up: {why} (run {failure.run_id[:8]})."
+    return Alert(f"{failure.unit} {failure.signature}", kind, what, todo)
+
+
+def _open_before(cursor: str | None) -> Sequence[str]:
+    """The keys that were open; a cursor that cannot be read counts as none: better told twice than never."""
+    try:
+        keys = json.loads(cursor or "[]")
+    except ValueError:
+        return []
+    return [str(key) for key in keys] if isinstance(keys, list) else []

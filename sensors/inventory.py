@@ -1,0 +1,144 @@
+"""The standing inventory: which partitions are left failed, which days should be complete and are not.
+
+Bounding a retry makes a broken partition quiet, and quiet looks like fixed. So checks state the exact count every
+day, whatever the sensors have done.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from assets.jobs import PUBLISH
+from assets.signatures import ingest_signature, publish_manifest
+from gavel.errors import GavelError
+from gavel.store.files import Store
+from gavel.suite import Suite, load_suite
+from sensors.automation import decided_retries
+from sensors.decisions import stale
+from sensors.state import State, listed
+from sensors.units import Unit
+
+INVENTORY = "daily_inventory"
+LEFT_FAILED, INCOMPLETE = "no_partitions_left_failed", "no_days_incomplete"
+
+_ASSETS = {
+    "ingest": ["logs/clean"],
+    "judge": ["{task}/regenerated"],
+    "publish": ["report/daily"],
+    "release": ["{task}/rubric"],
+}
+"""Where the failed units of a kind are counted."""
+
+
+def inventory_checks(suite: Suite) -> list[dg.AssetChecksDefinition]:
+    """`no_partitions_left_failed` on the last asset of every job, `no_days_incomplete` on the report."""
+    tasks = suite.task_names()
+    checks = [_incomplete(suite)]
+    for kind, names in _ASSETS.items():
+        for name in names:
+            if "{task}" in name:
+                checks += [_left_failed(suite, kind, name.format(task=t), t) for t in tasks]
+            else:
+                checks.append(_left_failed(suite, kind, name, ""))
+    return checks
+
+
+def inventory_schedule(suite: Suite) -> dg.ScheduleDefinition:
+    """Runs every inventory check, daily at the suite's hour."""
+    job = dg.define_asset_job(
+        INVENTORY,
+        selection=dg.AssetSelection.checks(*(c for c in _keys(suite))),
+        description="State which partitions are left failed and which days are not complete.",
+    )
+    return dg.ScheduleDefinition(
+        name=INVENTORY,
+        job=job,
+        cron_schedule=f"0 {suite.automation.inventory_hour} * * *",
+        execution_timezone=suite.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Once a day, states which partitions are left failed and which days are not complete.",
+    )
+
+
+def _keys(suite: Suite) -> list[dg.AssetCheckKey]:
+    return [key for check in inventory_checks(suite) for key in check.check_keys]
+
+
+def _left_failed(suite: Suite, kind: str, asset: str, task: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=dg.AssetKey(asset.split("/")),
+        name=LEFT_FAILED,
+        description="No partition of the look-back window is left failed with its budget spent",
+    )
+    def no_partitions_left_failed(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        state = _state(suite)
+        left = [
+            failure
+            for failure in decided_retries(context.instance, state).retries.given_up
+            if failure.unit.kind == kind and failure.unit.task in ("", task)
+        ]
+        shown = [f"{f.unit} (run {f.run_id[:8]}, {f.kind or 'see its log'})" for f in left]
+        return dg.AssetCheckResult(
+            passed=not left,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=(
+                f"{len(left)} left failed: {listed(shown)}. Read the error of the run named, mend what it says, "
+                "and materialise the partition; a change of rows, rubric or code also gives it a new budget."
+                if left
+                else "none is left failed"
+            ),
+            metadata={"left_failed": len(left)},
+        )
+
+    return no_partitions_left_failed
+
+
+def _incomplete(suite: Suite) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=dg.AssetKey(["report", "daily"]),
+        name=INCOMPLETE,
+        description="Every day of the look-back window whose logs are there is published as it should be",
+    )
+    def no_days_incomplete(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        state = _state(suite)
+        reasons = {day: reason for day in state.days if (reason := why_incomplete(state, day))}
+        described = "; ".join(f"{day}: {reason}" for day, reason in list(reasons.items())[:10])
+        return dg.AssetCheckResult(
+            passed=not reasons,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"{len(reasons)} days are not complete. {described}"
+            if reasons
+            else "every day is complete",
+            metadata={"incomplete_days": len(reasons)},
+        )
+
+    return no_days_incomplete
+
+
+def why_incomplete(state: State, day: str) -> str:
+    """Why `day` is not published as it should be; empty where it is."""
+    try:
+        signature = ingest_signature(state.suite, day)
+    except GavelError as error:
+        return str(error)
+    made = state.ingested(day)
+    if signature is None:
+        return "a source has no logs of it" if made is None else ""
+    if made is None:
+        return "its logs are there and not ingested"
+    if stale(Unit("ingest", day), made, signature) is not None:
+        return "its logs have changed since they were ingested"
+    pending: Sequence[Any] = list(state.stale_on(day))
+    if pending:
+        shown = [f"{request.unit} ({', '.join(request.causes)})" for request in pending]
+        return f"{len(pending)} units to run: {listed(shown, 3)}"
+    if publish_manifest(state.store, day).exists():
+        return ""
+    return f"{PUBLISH} has not run"
+
+
+def _state(suite: Suite) -> State:
+    now = load_suite(suite.file)
+    return State(now, Store(now.path(now.store)), dt.datetime.now(dt.UTC))
