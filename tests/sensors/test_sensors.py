@@ -1,0 +1,189 @@
+"""Ticks of the sensors on a real instance, over a real project."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from sensors.alerting import alert_sensor
+from sensors.automation import automation_sensors
+from sensors.inventory import why_incomplete
+from sensors.state import State
+from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
+from tests.e2e.test_daily import ROWS, write_day
+
+DAY = "2026-11-02"
+
+
+@pytest.fixture
+def kept(project: Project) -> Iterator[Project]:  # noqa: F811
+    """The project with one day of logs, in a window that holds it whatever today is."""
+    project.write_suite(first_day=DAY, last_day="2026-11-03")
+    write_day(project, ROWS)
+    return project
+
+
+def tick(project: Project, name: str, cursor: str | None = None) -> dg.SensorResult:  # noqa: F811
+    definitions = project.definitions()
+    jobs = [definitions.resolve_job_def(n) for n in _jobs(project)]
+    sensors = {
+        s.name: s for s in [*automation_sensors(project.suite, jobs), alert_sensor(project.suite)]
+    }
+    context = dg.build_sensor_context(
+        instance=project.instance,
+        cursor=cursor,
+        definitions=definitions,
+    )
+    result = sensors[name](context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def _jobs(project: Project) -> list[str]:  # noqa: F811
+    tasks = project.suite.task_names()
+    return [
+        "ingest_day",
+        "release_rubrics",
+        "publish_day",
+        *(f"judge_{t}_shard" for t in tasks),
+        *(f"regenerate_{t}_shard" for t in tasks),
+    ]
+
+
+def asked(result: dg.SensorResult) -> list[tuple[str, str | None]]:
+    return [(str(r.job_name), r.partition_key) for r in result.run_requests or []]
+
+
+def follow(project: Project, result: dg.SensorResult) -> None:  # noqa: F811
+    """Run what a tick asked for, as the daemon would."""
+    for request in result.run_requests or []:
+        done = (
+            project.definitions()
+            .resolve_job_def(str(request.job_name))
+            .execute_in_process(
+                instance=project.instance,
+                partition_key=request.partition_key,
+                tags={**request.tags, "dagster/run_key": str(request.run_key)},
+                raise_on_error=False,
+            )
+        )
+        assert done.success
+
+
+def test_a_day_goes_its_way_by_ticks_alone_and_then_nothing_is_asked(kept: Project) -> None:
+    assert asked(tick(kept, "stale_partitions")) == []
+    arrivals = tick(kept, "log_arrivals")
+    assert asked(arrivals) == [("ingest_day", DAY)]
+    follow(kept, arrivals)
+    follow(kept, tick(kept, "rubric_releases"))
+    shards = tick(kept, "stale_partitions")
+    assert sorted(asked(shards)) == sorted(
+        (f"judge_{task}_shard", f"{DAY}|{s}") for task in ("chat", "translation") for s in "01"
+    )
+    follow(kept, shards)
+    publication = tick(kept, "stale_partitions")
+    assert asked(publication) == [("publish_day", DAY)]
+    follow(kept, publication)
+    for name in (
+        "log_arrivals",
+        "rubric_releases",
+        "stale_partitions",
+        "failed_partitions",
+        "unresolved_records",
+    ):
+        assert asked(tick(kept, name)) == [], name
+
+
+def test_the_same_state_of_the_world_has_the_same_run_keys(kept: Project) -> None:
+    first, again = tick(kept, "log_arrivals"), tick(kept, "log_arrivals", cursor="{broken")
+    assert [r.run_key for r in first.run_requests or []] == [
+        r.run_key for r in again.run_requests or []
+    ]
+
+
+def test_a_file_that_changed_or_vanished_is_seen(kept: Project) -> None:
+    follow(kept, tick(kept, "log_arrivals"))
+    assert asked(tick(kept, "log_arrivals")) == []
+    log = Path(kept.folder, "logs", f"{DAY}.jsonl")
+    with log.open("a", encoding="utf-8") as more:
+        more.write(json.dumps(ROWS[0] | {"id": "late"}) + "\n")
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+    log.unlink()
+    gone = tick(kept, "log_arrivals")
+    assert asked(gone) == []
+    assert DAY in str(gone.skip_reason)
+    assert kept.store.existing("logs/clean", DAY).exists(), "a vanished day is kept"
+
+
+def test_a_half_written_manifest_counts_as_never_made(kept: Project) -> None:
+    follow(kept, tick(kept, "log_arrivals"))
+    kept.store.document(f"logs/clean/{DAY}").write_text('{"signature": {"co')
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+
+
+def test_a_log_folder_that_cannot_be_reached_is_told_and_nothing_is_lost(kept: Project) -> None:
+    folder = kept.folder / "logs"
+    moved = folder.rename(kept.folder / "unreachable")
+    missing = tick(kept, "log_arrivals")
+    assert asked(missing) == []
+    assert missing.skip_reason
+    moved.rename(folder)
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+
+
+def test_a_clock_that_jumps_changes_nothing_that_is_asked(kept: Project) -> None:
+    follow(kept, tick(kept, "log_arrivals"))
+    future = dt.datetime.now(dt.UTC) + dt.timedelta(days=3650)
+    state = State(kept.suite, kept.store, future)
+    assert state.days == ["2026-11-03", "2026-11-02"]
+    past = State(kept.suite, kept.store, dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    assert past.days == []
+
+
+def test_failures_are_retried_then_given_up_and_told_once(kept: Project) -> None:
+    kept.write_suite(automation={"attempts": 2, "backoff": 0})
+    follow(kept, tick(kept, "log_arrivals"))
+    follow(kept, tick(kept, "rubric_releases"))
+    blocked = kept.store.root / "chat" / "shards"
+    blocked.mkdir(parents=True, exist_ok=True)
+    (blocked / DAY).write_text("a file where a folder should be")
+    request = next(
+        r
+        for r in tick(kept, "stale_partitions").run_requests or []
+        if r.job_name == "judge_chat_shard"
+    )
+    run(kept, request)
+    again = tick(kept, "failed_partitions")
+    assert asked(again) == [("judge_chat_shard", request.partition_key)]
+    (second,) = again.run_requests or []
+    assert second.run_key != request.run_key
+    run(kept, second)
+    spent = tick(kept, "failed_partitions")
+    assert asked(spent) == []
+    assert "given up" in str(spent.skip_reason)
+    told = tick(kept, "alerts")
+    assert "1 told" in str(told.skip_reason)
+    quiet = tick(kept, "alerts", cursor=told.cursor)
+    assert "0 told, 1 open" in str(quiet.skip_reason)
+    assert "1 told" in str(tick(kept, "alerts", cursor="not json").skip_reason)
+    reason = why_incomplete(State(kept.suite, kept.store, dt.datetime.now(dt.UTC)), DAY)
+    assert "units to run" in reason
+
+
+def run(project: Project, request: dg.RunRequest) -> None:  # noqa: F811
+    failed = (
+        project.definitions()
+        .resolve_job_def(str(request.job_name))
+        .execute_in_process(
+            instance=project.instance,
+            partition_key=request.partition_key,
+            tags=dict(request.tags),
+            raise_on_error=False,
+        )
+    )
+    assert not failed.success
