@@ -98,10 +98,10 @@ class OpenAICompatible:
         )
 
     def probe(self) -> None:
-        """Ask for the list of models, the cheapest question there is.
+        """Ask the cheapest question that a judgement would also depend on.
 
         Raises:
-            EvaluatorRefused: the key is not accepted.
+            EvaluatorRefused: the key or the model is not accepted.
             EvaluatorOutage: no answer, or a server error.
         """
 
@@ -136,13 +136,35 @@ class OpenAICompatible:
         return key
 
     async def _probe(self, client: openai.AsyncOpenAI) -> None:
+        """List the models, then ask for one token: a server may list them and complete nothing."""
         try:
-            await client.get("/models", cast_to=httpx2.Response)
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            try:
+                await client.get("/models", cast_to=httpx2.Response)
+            except openai.APIStatusError as error:
+                # A server without this route may be up all the same.
+                if error.status_code not in (404, 405):
+                    raise
+            await client.post(
+                "/chat/completions",
+                body={
+                    "model": self._evaluator.model,
+                    "messages": [
+                        {"role": "system", "content": "Reply with OK."},
+                        {"role": "user", "content": "Are you there?"},
+                    ],
+                    "max_tokens": 1,
+                },
+                cast_to=httpx2.Response,
+            )
+        except (
+            openai.AuthenticationError,
+            openai.PermissionDeniedError,
+            openai.NotFoundError,
+        ) as error:
             raise self._refused(error) from error
         except openai.APIStatusError as error:
-            # A server without this route is up all the same.
-            if error.status_code not in (404, 405):
+            # What it makes of this question does not matter: it reads and answers.
+            if error.status_code in _THROTTLING or error.status_code >= 500:
                 raise EvaluatorOutage(
                     f"{self._endpoint}: answers HTTP {error.status_code} to a probe ({_reason(error)}); "
                     "run again when the endpoint is back"

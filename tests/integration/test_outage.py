@@ -6,6 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -220,7 +221,31 @@ def test_a_probe_tells_whether_the_endpoint_can_be_asked(
         else:
             with pytest.raises(error, match=endpoint.url):
                 backend.probe()
-    assert endpoint.total == 0
+    assert endpoint.total == (error is None), "a server that is up is asked for one token"
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply(status=500, body="out of memory"), EvaluatorOutage),
+        (Reply(status=429, body="later"), EvaluatorOutage),
+        (Reply(status=404, body="no such model"), EvaluatorRefused),
+        (Reply(status=400, body="max_tokens is too small"), None),
+    ],
+    ids=["500", "429", "404", "400"],
+)
+def test_a_probe_asks_for_a_completion_too(reply: Reply, error: type[Exception] | None) -> None:
+    with Endpoint(lambda ask: reply) as endpoint:
+        backend = backend_of(judge_at(endpoint.url).evaluator)
+        with nullcontext() if error is None else pytest.raises(error, match=endpoint.url):
+            backend.probe()
+
+
+def test_an_endpoint_that_lists_models_and_completes_nothing_is_an_outage(bench: Bench) -> None:
+    """Two records make too few failures to open the breaker."""
+    with Endpoint(lambda ask: DOWN) as endpoint, pytest.raises(EvaluatorOutage, match="probe"):
+        bench.judge(judge_at(endpoint.url), 2)
+    assert bench.answers() == []
 
 
 def test_a_probe_of_nothing_is_an_outage(closed_port: int) -> None:
