@@ -161,6 +161,14 @@ class Automation(_Model):
     alerts: Alerts = Alerts()
 
 
+class Budget(_Model):
+    """What may be spent in a day of the suite's time zone, over all runs; null sets no bound."""
+
+    requests: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=1)
+    usd: float | None = Field(default=None, gt=0)
+
+
 class Suite(_Model):
     """Everything a user settles, apart from the prompts themselves."""
 
@@ -180,6 +188,7 @@ class Suite(_Model):
     memory_limit: str = Field(default="2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|MiB|GiB)$")
     quality: Quality = Quality()
     automation: Automation = Automation()
+    budget: Budget = Budget()
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
@@ -328,6 +337,7 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "tasks": Task,
         "quality": Quality,
         "automation": Automation,
+        "budget": Budget,
     }
     if not location:
         return Suite

@@ -136,7 +136,9 @@ def decided_retries(instance: dg.DagsterInstance, state: State) -> Decided:
     since = state.now - dt.timedelta(days=automation.look_back_days)
     failed, wanted = failed_units(instance, since), wanted_units(state)
     now = state.now.timestamp()
-    decided = retries(failed, wanted, now, automation.attempts, automation.backoff)
+    decided = retries(
+        failed, wanted, now, automation.attempts, automation.backoff, state.suite.zone
+    )
     still = [f for f in failed if f.unit in wanted and wanted[f.unit].signature == f.signature]
     return Decided(still, decided)
 

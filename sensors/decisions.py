@@ -16,6 +16,9 @@ from sensors.units import Unit
 PERMANENT = ("EvaluatorRefused", "RubricError", "SuiteError", "check")
 """Kinds of failure that would come again however often it is tried."""
 
+BUDGET = "BudgetSpent"
+"""The kind of failure that only waits for tomorrow."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -106,10 +109,12 @@ def retries(
     now: float,
     attempts: int,
     backoff: float,
+    zone: dt.tzinfo = dt.UTC,
 ) -> Retries:
     """Decide about each failed unit that is still wanted as it was; `wanted` are the stale units.
 
-    A unit that is fresh by now, or wanted with another signature, has a new budget and is not decided here.
+    A unit stopped by the budget of the day waits for the next day of `zone`, as often as it takes. A unit that
+    is fresh by now, or wanted with another signature, has a new budget and is not decided here.
     """
     again: list[Request] = []
     waiting: dict[Unit, float] = {}
@@ -118,10 +123,13 @@ def retries(
         request = wanted.get(failure.unit)
         if request is None or request.signature != failure.signature:
             continue
-        if failure.permanent or failure.attempt >= attempts:
+        if failure.kind == BUDGET:
+            due = next_day(failure.ended, zone)
+        elif failure.permanent or failure.attempt >= attempts:
             given_up.append(failure)
             continue
-        due = failure.ended + delay(failure, backoff)
+        else:
+            due = failure.ended + delay(failure, backoff)
         if now < due:
             waiting[failure.unit] = due
             continue
@@ -135,6 +143,12 @@ def retries(
             )
         )
     return Retries(again, waiting, given_up)
+
+
+def next_day(time: float, zone: dt.tzinfo) -> float:
+    """The first second of the day after `time` (seconds since 1970) in `zone`."""
+    date = dt.datetime.fromtimestamp(time, zone).date() + dt.timedelta(days=1)
+    return dt.datetime.combine(date, dt.time(), zone).timestamp()
 
 
 def delay(failure: Failed, backoff: float) -> float:

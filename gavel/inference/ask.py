@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from gavel.inference.budget import BudgetSpent, Spending
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Answer, Backend, Request
 
@@ -34,6 +35,7 @@ def ask(
     backend: Backend,
     ledger: Ledger,
     progress: Callable[[Asked, list[Answer]], None] = lambda asked, answers: None,
+    spending: Spending | None = None,
 ) -> Asked:
     """See that the ledger holds an answer to each of `requests`.
 
@@ -41,12 +43,15 @@ def ask(
 
     Raises:
         EvaluatorOutage, EvaluatorRefused: by the backend; the answers received by then are in the ledger.
+        BudgetSpent: `spending` allows no more today; what was under way is answered and in the ledger.
     """
     asked = Asked()
     before = ledger.answered()
     sent: set[tuple[str, int]] = set()
+    spent: str | None = None
 
     def missing() -> Iterator[Request]:
+        nonlocal spent
         for request in requests:
             asked.requests += 1
             if request.key in before:
@@ -54,14 +59,27 @@ def ask(
             elif request.key in sent:
                 asked.repeated += 1
             else:
+                if spending is not None:
+                    spent = spending.spent(asked.sent - asked.answered)
+                if spent is not None:
+                    return
                 sent.add(request.key)
                 asked.sent += 1
                 yield request
 
     for answers in backend.answers(missing()):
         ledger.append(answers)
+        if spending is not None:
+            spending.add(answers)
         asked.answered += len(answers)
         asked.retries += sum(len(answer.retries) for answer in answers)
         progress(asked, answers)
     ledger.seal()
+    if spending is not None:
+        spending.close()
+    if spent is not None:
+        raise BudgetSpent(
+            f"the budget of the day is spent ({spent}): {asked.answered:,} requests were answered and are kept, "
+            "the rest is left for tomorrow; raise `budget` in suite.yaml to go on today"
+        )
     return asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gavel.inference.budget import Spending
 from gavel.inference.openai_compatible import OpenAICompatible
 from gavel.inference.request import Backend
 from gavel.inference.rules import Rules
@@ -9,7 +10,7 @@ from gavel.judge.evaluate import Judge
 from gavel.judge.heuristic import REVISION, judge_by_rule
 from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Rubric
-from gavel.suite import Evaluator, Suite
+from gavel.suite import Budget, Evaluator, Suite
 
 
 def backend_of(evaluator: Evaluator) -> Backend:
@@ -26,4 +27,14 @@ def judge_of(suite: Suite, task: str, rubric: Rubric) -> Judge:
         # Rules are their own model: answers of an older revision are not reused.
         evaluator = evaluator.model_copy(update={"model": REVISION})
     prompts = Prompts(rubric, f"released rubric {task} {rubric.version}")
-    return Judge(rubric, prompts, name, evaluator, backend_of(evaluator))
+    return Judge(
+        rubric, prompts, name, evaluator, backend_of(evaluator), _spending(suite, evaluator)
+    )
+
+
+def _spending(suite: Suite, evaluator: Evaluator) -> Spending | None:
+    """What the budget of the day is kept by; rules cost nothing."""
+    if suite.budget == Budget() or evaluator.backend == "heuristic":
+        return None
+    folder = suite.path(suite.store) / "spending"
+    return Spending(folder, suite.budget, evaluator.prices, suite.zone)

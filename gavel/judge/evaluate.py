@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from gavel.errors import StoreError
 from gavel.inference.ask import Asked, ask
+from gavel.inference.budget import Spending
 from gavel.inference.ledger import Ledger, latest, segments
 from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
 from gavel.judge.prompts import RECORD_COLUMNS, Fault, Prompts, Record
@@ -58,6 +59,7 @@ class Judge:
     evaluator_name: str
     evaluator: Evaluator
     backend: Backend
+    spending: Spending | None = None
 
     @property
     def config_hash(self) -> str:
@@ -175,7 +177,7 @@ def _judge(
         progress(asked, faults)
 
     requests = _requests(judge, batches, attempt, work)
-    judged.asked = ask(requests, judge.backend, ledger, report)
+    judged.asked = ask(requests, judge.backend, ledger, report, judge.spending)
     schema = verdict_schema(judge.rubric)
     write_batches(out, schema, _verdicts(judge, work, attempt, ledger, schema, judged))
     return judged

@@ -93,6 +93,8 @@ def failed(
         (failed(kind="RubricError"), 9999, "given up"),
         (failed(kind="check:one_score_a_record"), 9999, "given up"),
         (failed(signature="older"), 9999, "not decided"),
+        (failed(kind="BudgetSpent", attempt=9, ended=86_399 + 86_400), 2 * 86_400 - 1, "waits"),
+        (failed(kind="BudgetSpent", attempt=9, ended=86_400), 2 * 86_400, "again"),
     ],
 )
 def test_a_failed_unit_is_retried_in_its_time_within_its_budget(

@@ -1,0 +1,94 @@
+"""A budget a day: what may be spent on requests, and what all runs of the day have spent."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import orjson
+
+from gavel.errors import GavelError
+from gavel.inference.request import Answer
+from gavel.suite import Budget, Prices
+
+_EVERY = 20
+"""Answers between two looks at what the other runs have spent."""
+
+
+class BudgetSpent(GavelError):
+    """The day's budget is spent: the rest is left for tomorrow, and every answer received is kept."""
+
+
+class Spending:
+    """What one run spends, written where the others see it: one small file a run and day under `folder`.
+
+    Requests under way are still answered and counted, and other runs are looked at every few answers only, so
+    with several runs at once the budget may be exceeded by what each has in flight.
+    """
+
+    def __init__(self, folder: Path, budget: Budget, prices: Prices, zone: ZoneInfo) -> None:
+        self._folder = folder
+        self._budget = budget
+        self._prices = prices
+        self._zone = zone
+        self._name = f"{uuid.uuid4().hex}.json"
+        self._own: dict[str, float] = {}
+        self._day = ""
+        self._since = 0
+        self._others: dict[str, float] = {}
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Count `answers`, each with the tokens the server reports."""
+        self._turn_day()
+        for answer in answers:
+            read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
+            usd = (read * self._prices.prompt + written * self._prices.completion) / 1e6
+            spent = {"requests": 1 + len(answer.retries), "tokens": read + written, "usd": usd}
+            self._own = {k: self._own.get(k, 0) + v for k, v in spent.items()}
+            self._since += 1
+        if self._since >= _EVERY:
+            self._share()
+
+    def spent(self, under_way: int) -> str | None:
+        """What is spent, in words, once today's budget is; None while there is some left.
+
+        `under_way` requests of this run are sent and not answered: they count as requests already.
+        """
+        self._turn_day()
+        for name, bound in self._budget.model_dump(exclude_none=True).items():
+            total = self._own.get(name, 0) + self._others.get(name, 0)
+            if total + (under_way if name == "requests" else 0) >= bound:
+                return f"{total:,.6g} of {bound:,.6g} {name}"
+        return None
+
+    def close(self) -> None:
+        """Leave what was spent where the other runs see it."""
+        if self._own:
+            self._share()
+
+    def _turn_day(self) -> None:
+        today = dt.datetime.now(self._zone).date().isoformat()
+        if today != self._day:
+            self._day, self._own = today, {}
+            self._look()
+
+    def _share(self) -> None:
+        """Write the own file, whole, and look at the others'."""
+        self._since = 0
+        folder = self._folder / self._day
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = folder / f".{self._name}"
+        unfinished.write_bytes(orjson.dumps(self._own))
+        os.replace(unfinished, folder / self._name)
+        self._look()
+
+    def _look(self) -> None:
+        self._others = {}
+        for file in (self._folder / self._day).glob("[!.]*.json"):
+            if file.name != self._name:
+                for name, value in orjson.loads(file.read_bytes()).items():
+                    self._others[name] = self._others.get(name, 0) + value
