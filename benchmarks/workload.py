@@ -21,7 +21,12 @@ PROMPTS = Path(__file__).parents[1] / "prompts"
 DAY = dt.date(2026, 11, 2)
 MODEL = "instant"
 
-_SPOKEN = ["can", "you", "tell", "me", "whether", "this", "cordless", "drill", "comes", "with", "two", "batteries", "and", "a", "charger", "or", "do", "I", "need", "to", "order", "them", "apart", "which", "grout", "fits", "porcelain", "tiles", "in", "a", "shower", "how", "much", "paint", "for", "a", "bedroom", "of", "twelve", "square", "metres", "is", "the", "oak", "laminate", "in", "stock", "in", "my", "store", "when", "will", "the", "delivery", "of", "the", "garden", "shed", "arrive", "thanks", "for", "your", "help", "returns", "within", "thirty", "days", "please"]
+_SPOKEN = (
+    "can you tell me whether this cordless drill comes with two batteries and a charger or do I "
+    "need to order them apart which grout fits porcelain tiles in a shower how much paint for a "
+    "bedroom of twelve square metres is the oak laminate in stock in my store when will the "
+    "delivery of the garden shed arrive thanks for your help returns within thirty days please"
+).split()
 _BATCH = 10_000
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -83,7 +82,7 @@ class Spending:
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f".{self._name}"
         unfinished.write_bytes(orjson.dumps(self._own))
-        os.replace(unfinished, folder / self._name)
+        unfinished.replace(folder / self._name)
         self._look()
 
     def _look(self) -> None:

@@ -28,8 +28,8 @@ def spending(folder: Path, **bounds: float) -> Spending:
     ("bounds", "most"),
     [
         ({"requests": 30}, 30),
-        ({"tokens": 30 * TOKENS_AN_ANSWER}, 31),
-        ({"usd": 30 * TOKENS_AN_ANSWER / 1000}, 31),
+        ({"tokens": 30 * TOKENS_AN_ANSWER}, 34),
+        ({"usd": 30 * TOKENS_AN_ANSWER / 1000}, 34),
     ],
 )
 def test_dispatch_stops_at_the_budget_and_goes_on_from_there(
