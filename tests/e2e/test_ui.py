@@ -20,6 +20,9 @@ import pytest
 from tests.e2e.conftest import ROOT, Project
 from tests.e2e.test_daily import CHAT, DAY, ROWS, TRANSLATION, write_day
 
+STANDING = ("no_partitions_left_failed", "no_days_incomplete")
+"""Checks that the daily inventory runs, not the run that makes the asset."""
+
 QUERY = """
 { assetNodes {
     assetKey { path } groupName description kinds opVersion
@@ -136,6 +139,8 @@ def test_tables_show_rows_columns_and_their_meaning(nodes: dict[str, Any]) -> No
 def test_checks_ran_for_the_day_and_passed(nodes: dict[str, Any]) -> None:
     for key, node in nodes.items():
         for check in node["assetChecksOrError"]["checks"]:
+            if check["name"] in STANDING:
+                continue
             evaluation = check["executionForLatestMaterialization"]["evaluation"]
             assert evaluation["success"], f"{key}: {check['name']}"
             assert check["description"], f"{key}: {check['name']}"
