@@ -6,7 +6,7 @@ the content, and the unit is made once more: never the other way round.
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from gavel.logs.sources import fingerprint
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Suite
+
+Read = Callable[[Path], Manifest | None]
+"""Reads a manifest, such as `read_manifest`."""
 
 
 def ingest_manifest(store: Store, day: str) -> Path:
@@ -75,17 +78,24 @@ def judge_signature(suite: Suite, judge: Judge, ingested: Manifest) -> dict[str,
     return shard | verdict_signature(judge) | {"attempts": str(suite.regeneration_attempts)}
 
 
-def scores_signature(suite: Suite, store: Store, task: str, day: str) -> dict[str, str]:
+def scores_signature(
+    suite: Suite, store: Store, task: str, day: str, read: Read = read_manifest
+) -> dict[str, str]:
     """What the scores of a task are made from: the content of its judged shards."""
     shards = [judge_manifest(store, task, day, shard) for shard in shard_keys(suite)]
-    return {"rows": _hash([_content(read_manifest(shard)) for shard in shards])}
+    return {"rows": _hash([_content(read(shard)) for shard in shards])}
 
 
 def publish_signature(
-    suite: Suite, store: Store, day: str, tasks: Sequence[str], ingested: Manifest | None
+    suite: Suite,
+    store: Store,
+    day: str,
+    tasks: Sequence[str],
+    ingested: Manifest | None,
+    read: Read = read_manifest,
 ) -> dict[str, str]:
     """What the publication of `day` is made from, as its judged shards are now."""
-    scores = {task: scores_signature(suite, store, task, day)["rows"] for task in tasks}
+    scores = {task: scores_signature(suite, store, task, day, read)["rows"] for task in tasks}
     return _publication(suite, ingested, scores)
 
 

@@ -7,7 +7,6 @@ import dagster as dg
 
 from assets.signatures import publish_manifest
 from gavel.alerts import Alert, AlertUndelivered, deliver, news
-from gavel.store.manifests import read_manifest
 from gavel.suite import Suite
 from sensors.automation import decided_retries, made_sensor
 from sensors.decisions import Failed
@@ -62,7 +61,7 @@ def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]
             )
         )
     for day in state.days:
-        manifest = read_manifest(publish_manifest(state.store, day))
+        manifest = state.manifest(publish_manifest(state.store, day))
         for sentence in [] if manifest is None else manifest.figures.get("warnings", []):
             found.append(
                 Alert(

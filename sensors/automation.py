@@ -1,7 +1,7 @@
 """The sensors that keep the days of the look-back window fresh. Each tick reads manifests and run records only."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError
 from gavel.judge.releases import release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
-from gavel.store.manifests import read_manifest
 from gavel.suite import Suite, load_suite
 from sensors.decisions import Failed, Request, Retries, admitted, retries, stale
 from sensors.state import State, at_work, failed_units, listed, run_request
@@ -134,13 +133,20 @@ def decided_retries(instance: dg.DagsterInstance, state: State) -> Decided:
     """Decide about every failed unit of the window, as of now."""
     automation = state.suite.automation
     since = state.now - dt.timedelta(days=automation.look_back_days)
-    failed, wanted = failed_units(instance, since), wanted_units(state)
+    failed = failed_units(instance, since, mended=True)
+    wanted = wanted_units(state, [failure.unit for failure in failed])
+
+    def undone(failure: Failed) -> bool:
+        request = wanted.get(failure.unit)
+        return request is not None and request.signature == failure.signature
+
+    if any(map(undone, failed)):
+        failed = failed_units(instance, since)
     now = state.now.timestamp()
     decided = retries(
         failed, wanted, now, automation.attempts, automation.backoff, state.suite.zone
     )
-    still = [f for f in failed if f.unit in wanted and wanted[f.unit].signature == f.signature]
-    return Decided(still, decided)
+    return Decided(list(filter(undone, failed)), decided)
 
 
 def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
@@ -173,14 +179,15 @@ def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.
 
 def _unresolved(state: State, task: str) -> Iterator[tuple[Request, int]]:
     for day in state.days:
-        stale_now = {request.unit for request in state.stale_on(day)}
         for shard in shard_keys(state.suite):
             unit = Unit("judge", day, task, shard)
-            made = read_manifest(judge_manifest(state.store, task, day, shard))
-            if made is None or unit in stale_now or not made.figures.get("unresolved"):
+            made = state.manifest(judge_manifest(state.store, task, day, shard))
+            if made is None or not made.figures.get("unresolved"):
                 continue
             number = int(made.figures.get("rounds", 0)) + 1
-            if number <= state.suite.automation.unresolved_rounds:
+            if number > state.suite.automation.unresolved_rounds:
+                continue
+            if all(request.unit != unit for request in state.stale_on(day)):
                 replaces = f"{made.made_by} {made.made_at}"
                 yield Request(unit, ("unresolved records",), f"round {number}", replaces), number
 
@@ -199,12 +206,21 @@ def release_request(state: State) -> Request | None:
     return Request(Unit("release"), differing, " ".join(found.values()), replaces)
 
 
-def wanted_units(state: State) -> dict[Unit, Request]:
-    """Every unit of the window that is stale as of now, of whatever kind."""
-    wanted = {request.unit: request for request in state.stale_units()}
-    if (release := release_request(state)) is not None:
-        wanted[release.unit] = release
+def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
+    """Every unit that is stale as of now on the days of `among`, and the release where that is one of them.
+
+    Nothing is looked at where nothing failed, which is nearly every tick.
+    """
+    wanted: dict[Unit, Request] = {}
+    if any(unit.kind == "release" for unit in among):
+        release = release_request(state)
+        if release is not None:
+            wanted[release.unit] = release
+    days = {unit.day for unit in among}
     for day in state.days:
+        if day not in days:
+            continue
+        wanted |= {request.unit: request for request in state.stale_on(day)}
         signature = ingest_signature(state.suite, day)
         if signature is None:
             continue
@@ -217,6 +233,8 @@ def wanted_units(state: State) -> dict[Unit, Request]:
 def _free(
     context: dg.SensorEvaluationContext, state: State, requests: list[Request]
 ) -> list[Request]:
+    if not requests:
+        return []
     busy, busy_days = at_work(context.instance)
     return admitted(requests, busy, busy_days, state.suite.automation.runs_a_tick)
 

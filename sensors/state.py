@@ -2,8 +2,9 @@
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import dagster as dg
 
@@ -35,11 +36,7 @@ _AT_WORK = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-_ENDED = [
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-]
+_FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _MOST_RUNS = 2_000
 """Ended runs that a tick looks through, newest first."""
 
@@ -51,6 +48,13 @@ class State:
     suite: Suite
     store: Store
     now: dt.datetime
+    _read: dict[Path, Manifest | None] = field(default_factory=dict, init=False, repr=False)
+
+    def manifest(self, path: Path) -> Manifest | None:
+        """The manifest at `path`, as it was when this tick first looked."""
+        if path not in self._read:
+            self._read[path] = read_manifest(path)
+        return self._read[path]
 
     @cached_property
     def tasks(self) -> list[str]:
@@ -77,7 +81,7 @@ class State:
 
     def ingested(self, day: str) -> Manifest | None:
         """What the ingest of `day` noted."""
-        return read_manifest(ingest_manifest(self.store, day))
+        return self.manifest(ingest_manifest(self.store, day))
 
     def stale_units(self) -> Iterator[Request]:
         """Every shard and publication of the window that is stale, newest day first.
@@ -100,14 +104,16 @@ class State:
                 continue
             wanted = judge_signature(self.suite, judge, ingested)
             for shard in shard_keys(self.suite):
-                made = read_manifest(judge_manifest(self.store, task, day, shard))
+                made = self.manifest(judge_manifest(self.store, task, day, shard))
                 request = stale(Unit("judge", day, task, shard), made, wanted)
                 if request is not None:
                     waiting = True
                     yield request
         if not waiting:
-            wanted = publish_signature(self.suite, self.store, day, self.tasks, ingested)
-            made = read_manifest(publish_manifest(self.store, day))
+            wanted = publish_signature(
+                self.suite, self.store, day, self.tasks, ingested, self.manifest
+            )
+            made = self.manifest(publish_manifest(self.store, day))
             if (request := stale(Unit("publish", day), made, wanted)) is not None:
                 yield request
 
@@ -125,11 +131,20 @@ def at_work(instance: dg.DagsterInstance) -> tuple[set[Unit], set[str]]:
     return units, days
 
 
-def failed_units(instance: dg.DagsterInstance, since: dt.datetime) -> list[Failed]:
-    """The units whose latest run ended since `since` by failing or being cancelled."""
+def failed_units(
+    instance: dg.DagsterInstance, since: dt.datetime, mended: bool = False
+) -> list[Failed]:
+    """The units whose latest run ended since `since` by failing or being cancelled.
+
+    With `mended`, those too that have succeeded since, for a fraction of the time: only failed runs are read.
+    """
     latest: dict[Unit, Failed | None] = {}
     records = instance.get_run_records(
-        dg.RunsFilter(statuses=_ENDED, updated_after=since), limit=_MOST_RUNS
+        dg.RunsFilter(
+            statuses=_FAILED if mended else [*_FAILED, dg.DagsterRunStatus.SUCCESS],
+            updated_after=since,
+        ),
+        limit=_MOST_RUNS,
     )
     for record in records:
         run = record.dagster_run
