@@ -26,6 +26,7 @@ from assets.tables import (
 from gavel.inference.ask import Asked
 from gavel.inference.ledger import Ledger
 from gavel.judge.evaluate import Judged, judge_shard, regenerate
+from gavel.judge.kept import kept_verdicts
 from gavel.judge.releases import released_rubric
 from gavel.judge.tables import VOLATILE, verdict_check
 from gavel.judge.worklist import outcome, write_invalid
@@ -109,11 +110,17 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         records = files.existing(f"{task}/shards", day, shard)
         signature = made_from(records) | verdict_signature(judge)
         path = files.table(f"{task}/verdicts", day, shard)
-        with _ledger(context, files, task, day, shard) as ledger:
-            started = time.monotonic()
-            progress = _progress(context, row_count(records))
-            judged = judge_shard(judge, records, ledger, path, progress)
-            seconds = time.monotonic() - started
+        started = time.monotonic()
+        judged = kept_verdicts(path, signature, files.ledger(f"{task}/{day}"))
+        if judged is None:
+            with _ledger(context, files, task, day, shard) as ledger:
+                progress = _progress(context, row_count(records))
+                judged = judge_shard(judge, records, ledger, path, progress)
+        else:
+            context.log.info(
+                "made from the same rows, rubric and evaluator before: kept as they are"
+            )
+        seconds = time.monotonic() - started
         rate = judged.invalid / judged.rows if judged.rows else 0.0
         bound = suite.quality.max_invalid_rate
         sentences = (

@@ -79,8 +79,6 @@ def test_a_day_run_twice_asks_nothing_and_gives_equal_bytes(
     again = [stable_bytes(scores(judged, task), tmp_path) for task in ("chat", "translation")]
     assert endpoint.total == CHAT + TRANSLATION
     assert again == first
-    reused = pq.read_table(scores(judged))["reused"].to_pylist()
-    assert reused == [True] * CHAT
     with duckdb.connect(str(judged.suite.path(judged.suite.warehouse)), read_only=True) as db:
         assert db.execute("SELECT count(*) FROM chat_scores").fetchall() == [(CHAT,)]
 
@@ -246,3 +244,22 @@ def test_a_new_task_is_a_new_folder(judged: Project, endpoint: Endpoint) -> None
     write_day(judged, [*ROWS, row(500, "politeness")])
     judged.evaluate(DAY)
     assert pq.read_table(scores(judged, "politeness"))["politeness"].to_pylist() == [0.0]
+
+
+def test_verdicts_are_made_again_from_the_ledger_and_asked_again_without_it(
+    judged: Project, endpoint: Endpoint
+) -> None:
+    judged.evaluate(DAY)
+    verdicts = judged.store.existing("chat/verdicts", DAY, "0")
+    before, asked = pq.read_table(verdicts), endpoint.total
+    verdicts.unlink()
+    assert judged.run("judge_chat_shard", f"{DAY}|0").success
+    again = pq.read_table(verdicts)
+    stable = [name for name in before.column_names if name not in VOLATILE]
+    assert again.select(stable).equals(before.select(stable))
+    assert again["reused"].to_pylist() == [True] * (CHAT // 2)
+    assert endpoint.total == asked
+    for segment in judged.store.ledger(f"chat/{DAY}").glob("*.parquet"):
+        segment.unlink()
+    assert judged.run("judge_chat_shard", f"{DAY}|0").success
+    assert endpoint.total == asked + CHAT // 2

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +107,77 @@ class Unattended:
         return all(status in ("SUCCESS", "FAILURE") for _, _, status in self.runs())
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What dagster.yaml says of the storage."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    if importlib.util.find_spec("dagster_postgres") is None:
+        pytest.skip("dagster-postgres is not installed; it is the extra gavel[postgres]")
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name))
+    if not programs:
+        pytest.skip("PostgreSQL is not installed: no /usr/lib/postgresql/*/bin")
+    if os.getuid() == 0 and shutil.which("runuser") is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no runuser to become another")
+    with postgres(programs[-1]) as port:
+        yield f"""
+storage:
+  postgres:
+    postgres_db:
+      hostname: 127.0.0.1
+      port: {port}
+      username: postgres
+      password: {{env: GAVEL_PG_PASSWORD}}
+      db_name: postgres
+"""
+
+
+@contextmanager
+def postgres(programs: Path) -> Iterator[int]:
+    """A PostgreSQL server of its own on loopback, with an empty database; yields its port."""
+    user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+    # Not under tmp_path, whose parents only root may enter.
+    with tempfile.TemporaryDirectory(prefix="gavel-pg-") as temporary:
+        folder = Path(temporary)
+        folder.chmod(0o777)
+        data, log = folder / "data", folder / "log"
+
+        def run(program: str, *arguments: str) -> None:
+            done = subprocess.run(
+                [*user, str(programs / program), "-D", str(data), *arguments],
+                cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            said = log.read_text() if log.exists() else ""
+            assert done.returncode == 0, f"{program}: {done.stderr}{said}"
+
+        run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8")
+        port = free_port()
+        options = f"-h 127.0.0.1 -p {port} -k {folder} -c fsync=off"
+        run("pg_ctl", "-w", "-l", str(log), "-o", options, "start")
+        try:
+            yield port
+        finally:
+            run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @pytest.fixture
-def unattended(project: Project) -> Iterator[Unattended]:
+def unattended(project: Project, storage: str) -> Iterator[Unattended]:
     folder = project.folder
     home = folder / ".dagster"
     home.mkdir()
     for name in ("definitions.py", "workspace.yaml"):
         shutil.copy(ROOT / name, folder / name)
-    shutil.copy(ROOT / "dagster.yaml", home)
-    with Endpoint(valid) as endpoint, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    written = (ROOT / "dagster.yaml").read_text(encoding="utf-8") + storage
+    (home / "dagster.yaml").write_text(written, encoding="utf-8")
+    port = free_port()
+    with Endpoint(valid) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
             first_day=(TODAY - dt.timedelta(days=6)).isoformat(),
@@ -125,7 +187,12 @@ def unattended(project: Project) -> Iterator[Unattended]:
             },
             automation={"look_back_days": 2, "interval": 1, "backoff": 4, "attempts": 6},
         )
-        environment = {**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            "DAGSTER_HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "GAVEL_PG_PASSWORD": "unused",
+        }
         dagster = str(Path(sys.executable).with_name("dagster"))
         with (folder / "dev.log").open("wb") as log:
             process = subprocess.Popen(
