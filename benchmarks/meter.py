@@ -1,4 +1,4 @@
-"""What a client process measures of itself; standard library only, since peers run it in their own environments."""
+"""What a client process measures of itself; standard library only, since peers run it too."""
 
 from __future__ import annotations
 

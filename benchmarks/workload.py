@@ -26,8 +26,21 @@ _SPOKEN = (
     "need to order them apart which grout fits porcelain tiles in a shower how much paint for a "
     "bedroom of twelve square metres is the oak laminate in stock in my store when will the "
     "delivery of the garden shed arrive thanks for your help returns within thirty days please"
-).split()
+)
+_WORDS = _SPOKEN.split()
 _BATCH = 10_000
+_LOGGED = (
+    "record_id",
+    "user_id",
+    "conversation_id",
+    "start_time",
+    "end_time",
+    "task",
+    "prompt",
+    "response",
+    "language",
+    "out_of_coverage",
+)
 
 
 def chat_rubric() -> Rubric:
@@ -67,6 +80,15 @@ def write_messages(folder: Path, rubric: Rubric, records: int, seed: int = 7) ->
             prompt, response = _texts(number, chance)
             record = Record(prompt, response, language="en", out_of_coverage=False)
             users.write(json.dumps(prompts.user(record)) + "\n")
+
+
+def log_lines(records: int, seed: int = 7) -> Iterator[str]:
+    """The same records as lines of a day's log."""
+    chance = random.Random(seed)
+    for number in range(records):
+        row = _row(number, chance)
+        row |= {name: row[name].isoformat() for name in ("start_time", "end_time")}
+        yield json.dumps({name: row[name] for name in _LOGGED}) + "\n"
 
 
 def body_bytes(rubric: Rubric) -> int:
@@ -109,5 +131,5 @@ def _row(number: int, chance: random.Random) -> dict[str, Any]:
 
 
 def _texts(number: int, chance: random.Random) -> tuple[str, str]:
-    asked = " ".join(chance.choices(_SPOKEN, k=15)).capitalize() + f", {number}?"
-    return asked, " ".join(chance.choices(_SPOKEN, k=40)).capitalize() + "."
+    asked = " ".join(chance.choices(_WORDS, k=15)).capitalize() + f", {number}?"
+    return asked, " ".join(chance.choices(_WORDS, k=40)).capitalize() + "."

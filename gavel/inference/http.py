@@ -70,7 +70,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 request.method,
                 str(request.url),
                 headers=request.headers.multi_items(),
-                data=request.content or None,
+                data=await request.aread() or None,
                 allow_redirects=False,
                 proxy=self._proxy(request.url),
                 timeout=aiohttp.ClientTimeout(

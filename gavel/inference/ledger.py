@@ -165,18 +165,32 @@ def latest(files: Sequence[Path], attempt: int | None = None) -> str:
 
     With `attempt`, only the answers of that attempt.
     """
-    if not files:
-        columns = ", ".join(f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA)
-        return f"SELECT {columns} WHERE false"
-    where = "" if attempt is None else f"WHERE attempt = {attempt} "
-    # Which rows to keep is decided on the keys alone: a window over whole rows would hold every text.
     return (
-        f"SELECT * EXCLUDE (filename, file_row_number) FROM read_parquet({quoted(*files)}, "
-        f"filename = true, file_row_number = true) SEMI JOIN (FROM read_parquet({quoted(*files)}, "
-        "filename = true, file_row_number = true) "
-        f"SELECT arg_min((filename, file_row_number), (answered_at, run_id, filename)) AS first {where}"
-        "GROUP BY request_hash, attempt) kept ON kept.first = (filename, file_row_number)"
+        f"SELECT * EXCLUDE (filename, file_row_number) FROM {stored(files)} "
+        f"SEMI JOIN ({places(files, attempt)}) USING (filename, file_row_number)"
     )
+
+
+def places(files: Sequence[Path], attempt: int | None = None) -> str:
+    """SQL that selects where the answers of `latest` stand: request_hash, filename, file_row_number.
+
+    They are decided on by the keys alone: a window over whole rows would hold every text.
+    """
+    where = "" if attempt is None else f"WHERE attempt = {attempt} "
+    return (
+        "SELECT request_hash, first[1] AS filename, first[2] AS file_row_number FROM (SELECT request_hash, "
+        "arg_min((filename, file_row_number), (answered_at, run_id, filename)) AS first "
+        f"FROM {stored(files)} {where}GROUP BY request_hash, attempt)"
+    )
+
+
+def stored(files: Sequence[Path]) -> str:
+    """SQL for every row of `files`, with its filename and file_row_number."""
+    if files:
+        return f"read_parquet({quoted(*files)}, filename = true, file_row_number = true)"
+    columns = [f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA]
+    columns += ["NULL::VARCHAR AS filename", "NULL::BIGINT AS file_row_number"]
+    return f"(SELECT {', '.join(columns)} WHERE false)"
 
 
 def _sql(kind: pa.DataType) -> str:

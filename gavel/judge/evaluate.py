@@ -11,6 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from gavel.errors import StoreError
 from gavel.inference.ask import Asked, ask
 from gavel.inference.budget import Spending
-from gavel.inference.ledger import Ledger, latest, segments
+from gavel.inference.ledger import Ledger, places, segments, stored
 from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
 from gavel.judge.prompts import RECORD_COLUMNS, Fault, Prompts, Record
 from gavel.judge.rubric import Rubric
@@ -31,6 +32,8 @@ from gavel.store.tables import quoted, session, write_batches
 from gavel.suite import Evaluator
 
 _BATCH = 2_000
+_SORTED = 20_000
+"""How many records' answers are brought into order at once."""
 _SESSION_MEMORY = "256MB"
 _PLACE = ("shard_row", "row_id", "shard")
 """Where a record stands, and its verdict with it."""
@@ -61,7 +64,7 @@ class Judge:
     backend: Backend
     spending: Spending | None = None
 
-    @property
+    @cached_property
     def config_hash(self) -> str:
         """The hash of the settings that determine an answer (not of how fast or where it is asked)."""
         settings = self.evaluator.model_dump(
@@ -258,15 +261,31 @@ def _verdicts(
     """Join the records with the ledger's answers, by request_hash, and read each answer."""
     if not work:
         return
+    files = segments(ledger.folder)
     with session(_SESSION_MEMORY, spill=ledger.folder / ".spill") as connection:
         connection.register("work", pa.Table.from_batches(work))
-        answers = connection.sql(f"""
-            SELECT work.*, answer.* EXCLUDE (request_hash, attempt)
-            FROM work LEFT JOIN ({latest(segments(ledger.folder), attempt)}) answer USING (request_hash)
-            ORDER BY shard_row
-        """)
-        for batch in answers.to_arrow_reader(_BATCH):
-            yield _read_batch(judge, batch, attempt, ledger.run_id, schema, judged)
+        connection.execute(
+            "CREATE TEMP TABLE placed AS "
+            f"SELECT * FROM work LEFT JOIN ({places(files, attempt)}) USING (request_hash)"
+        )
+        # Sorted part by part, so that memory does not grow with the texts of the answers.
+        for part in range(0, sum(batch.num_rows for batch in work), _SORTED):
+            connection.execute(
+                "CREATE OR REPLACE TEMP TABLE part AS "
+                f"FROM placed ORDER BY shard_row LIMIT {_SORTED} OFFSET {part}"
+            )
+            found = connection.execute(
+                "SELECT DISTINCT filename FROM part WHERE filename IS NOT NULL ORDER BY filename"
+            ).fetchall()
+            answers = stored([Path(name) for (name,) in found])
+            joined = connection.sql(
+                "SELECT part.* EXCLUDE (filename, file_row_number), "
+                "answer.* EXCLUDE (request_hash, attempt, filename, file_row_number) "
+                f"FROM part LEFT JOIN {answers} answer USING (filename, file_row_number) "
+                "ORDER BY shard_row"
+            )
+            for batch in joined.to_arrow_reader(_BATCH):
+                yield _read_batch(judge, batch, attempt, ledger.run_id, schema, judged)
 
 
 def _read_batch(

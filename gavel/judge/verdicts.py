@@ -44,6 +44,7 @@ _REFUSAL = re.compile(
 _THINKING = re.compile(r"^\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|$)", re.DOTALL)
 _FENCED = re.compile(r"```[a-zA-Z0-9]*\s(.*?)```", re.DOTALL)
 _KEY = re.compile(r"(\w+)[\"']?\s*:")
+_CONFIDENCE = Dimension(name="confidence", type="number", min=0, max=1, description="")
 _SHOWN = 200
 
 
@@ -149,8 +150,7 @@ def _read_extras(found: Mapping[str, Any], rubric: Rubric, reading: Reading) -> 
             reading.values["rationale"] = rationale
     confidence = found.get("confidence")
     if confidence is not None:
-        bounds = Dimension(name="confidence", type="number", min=0, max=1, description="")
-        if (fault := _number_fault(confidence, bounds)) is not None:
+        if (fault := _number_fault(confidence, _CONFIDENCE)) is not None:
             reading.faults.append(fault)
         else:
             reading.values["confidence"] = float(confidence)

@@ -125,6 +125,7 @@ def storage(request: pytest.FixtureRequest) -> Iterator[str]:
 storage:
   postgres:
     postgres_db:
+      scheme: postgresql+psycopg2
       hostname: 127.0.0.1
       port: {port}
       username: postgres
@@ -201,7 +202,8 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
             )  # fmt: skip
             made = Unattended(project, endpoint, f"http://127.0.0.1:{port}/graphql")
             try:
-                made.wait("the webserver's start", lambda: _up(made))
+                made.wait("the webserver's start", lambda: process.poll() is not None or _up(made))
+                assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
                 yield made
             finally:
                 process.terminate()

@@ -11,7 +11,7 @@ STOREYS = ["gavel", "resources", "assets", "sensors", "definitions", "evaluate"]
 """Floor first; a module imports from its own storey and those before it."""
 FLOORS = [
     *("errors", "columns", "store", "suite", "inference", "logs", "judge", "agreement", "text"),
-    *("dialogue", "fashion", "report", "reference", "cli"),
+    *("dialogue", "fashion", "report", "reference", "alerts", "cli"),
 ]
 """The same within gavel."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ class _Characters:
 tiktoken.get_encoding = lambda name: _Characters()
 tiktoken.encoding_for_model = lambda name: _Characters()
 
-from bespokelabs import curator
+from bespokelabs import curator  # noqa: E402
 
 # Loaded at first use otherwise, which takes seconds that no record should be charged with.
-from bespokelabs.curator.request_processor.online import openai_online_request_processor  # noqa: F401
-from datasets import Dataset
-from meter import Meter
+from bespokelabs.curator.request_processor.online import (  # noqa: E402
+    openai_online_request_processor,  # noqa: F401
+)
+from datasets import Dataset  # noqa: E402
+from meter import Meter  # noqa: E402
 
 _UNLIMITED = 10**9
 
@@ -60,7 +63,10 @@ class Judge(curator.LLM):
 def main(folder: Path, base_url: str, records: int) -> None:
     meter = Meter()
     with (folder / "users.jsonl").open() as lines:
-        rows = [{"number": n, "user": json.loads(line)} for n, line in zip(range(records), lines)]
+        rows = [
+            {"number": number, "user": json.loads(line)}
+            for number, line in enumerate(islice(lines, records))
+        ]
     judge = Judge(
         model_name=QUESTION["model"],
         backend="openai",

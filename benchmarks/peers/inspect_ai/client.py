@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 
 os.environ["OPENAI_API_KEY"] = "none"
@@ -28,7 +29,7 @@ def main(folder: Path, base_url: str, records: int) -> None:
     with (folder / "users.jsonl").open() as lines:
         samples = [
             Sample(id=n, input=[system, ChatMessageUser(content=json.loads(line))])
-            for n, line in zip(range(records), lines)
+            for n, line in enumerate(islice(lines, records))
         ]
     schema = ResponseSchema(
         name="chat", json_schema=JSONSchema.model_validate(question["schema"]), strict=True
