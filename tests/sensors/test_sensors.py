@@ -13,7 +13,8 @@ import pytest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
 from sensors.inventory import why_incomplete
-from sensors.state import State
+from sensors.state import State, failed_units
+from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
 from tests.e2e.test_daily import ROWS, write_day
 
@@ -173,6 +174,23 @@ def test_failures_are_retried_then_given_up_and_told_once(kept: Project) -> None
     assert "1 told" in str(tick(kept, "alerts", cursor="not json").skip_reason)
     reason = why_incomplete(State(kept.suite, kept.store, dt.datetime.now(dt.UTC)), DAY)
     assert "units to run" in reason
+
+
+def test_a_unit_that_succeeded_since_has_not_failed() -> None:
+    mended, broken = Unit("ingest", "2026-11-02"), Unit("ingest", "2026-11-03")
+    failure, success = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
+    since = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    with dg.DagsterInstance.ephemeral() as instance:
+        for unit, status in (
+            (mended, failure),
+            (broken, success),
+            (broken, failure),
+            (mended, success),
+        ):
+            tags = {"dagster/partition": unit.day}
+            instance.add_run(dg.DagsterRun(job_name=unit.job, status=status, tags=tags))
+        assert [f.unit for f in failed_units(instance, since)] == [broken]
+        assert {f.unit for f in failed_units(instance, since, mended=True)} == {broken, mended}
 
 
 def run(project: Project, request: dg.RunRequest) -> None:  # noqa: F811
