@@ -6,12 +6,15 @@ counted once, for all segments together, and the score is taken of any sum of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")
 
 ORDER = 4
 STATISTICS = 2 * ORDER + 2
@@ -97,6 +100,12 @@ def _tokenizer() -> Any:
     return Tokenizer13a()
 
 
+def _tokens(text: str) -> list[str]:
+    """The tokens of sacrebleu's 13a; its rules look at neighbouring characters only, so that a text
+    can be cut at any space between letters or digits, and each piece be tokenised once."""
+    return [token for piece in _BETWEEN_WORDS.split(text) for token in _piece(piece)]
+
+
 @lru_cache(maxsize=100_000)
-def _tokens(text: str) -> tuple[str, ...]:
+def _piece(text: str) -> tuple[str, ...]:
     return tuple(_tokenizer()(text.rstrip()).split())

@@ -7,11 +7,13 @@ of times, and the fuzzy scan of names is what its time goes to otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from gavel.dialogue.fuzzy import similar
 from gavel.dialogue.normalise import DONTCARE, minutes, slot_name, value
@@ -56,6 +58,11 @@ class Database:
             domain: frozenset(table[0]) if table else frozenset()
             for domain, table in self.rows.items()
         }
+        self._ids = {
+            domain: np.array([entity_id(domain, row) for row in table], dtype=object)
+            for domain, table in self.rows.items()
+        }
+        self._cells: dict[tuple[str, str], dict[str | None, int]] = {}
         self._matching: dict[tuple[str, str, str, OneLetter], int] = {}
         self._results: dict[tuple[Any, ...], Entities] = {}
 
@@ -83,8 +90,7 @@ class Database:
             rows = (1 << len(self.rows[domain])) - 1
             for slot, given in asked:
                 rows &= self._rows(domain, slot, given, one_letter)
-            table = self.rows[domain]
-            known = frozenset(entity_id(domain, table[number]) for number in _numbers(rows))
+            known = frozenset(self._ids[domain][_bits(rows, len(self.rows[domain]))])
             self._results[key] = known
         return known
 
@@ -92,29 +98,43 @@ class Database:
         """The rows of `domain` that one slot's value admits, as the bits of an integer."""
         key = (domain, slot, given, one_letter)
         if (known := self._matching.get(key)) is None:
-            column = [row.get(slot) for row in self.rows[domain]]
-            admitted = _admitted(domain, slot, str(value(slot, given)), column, one_letter)
-            known = sum(1 << n for n, cell in enumerate(column) if cell in admitted or cell == "?")
+            cells = self._column(domain, slot)
+            known = cells.get("?", 0)
+            for cell in _admitted(domain, slot, str(value(slot, given)), cells, one_letter):
+                known |= cells.get(cell, 0)
             self._matching[key] = known
         return known
 
+    def _column(self, domain: str, slot: str) -> dict[str | None, int]:
+        """The rows of each cell of a column, as the bits of an integer."""
+        if (cells := self._cells.get((domain, slot))) is None:
+            cells = {}
+            for number, row in enumerate(self.rows[domain]):
+                cells[row.get(slot)] = cells.get(row.get(slot), 0) | 1 << number
+            self._cells[domain, slot] = cells
+        return cells
+
 
 def _admitted(
-    domain: str, slot: str, given: str, column: Sequence[str | None], one_letter: OneLetter
-) -> set[str | None]:
+    domain: str, slot: str, given: str, column: Iterable[str | None], one_letter: OneLetter
+) -> set[str]:
     cells = {cell for cell in column if cell is not None}
     if slot == "arrive":
         return {cell for cell in cells if minutes(cell) <= minutes(given)}
     if slot == "leave":
         return {cell for cell in cells if minutes(cell) >= minutes(given)}
     if slot in _FUZZY[domain] and not (one_letter == "equal" and len(given) <= ONE_LETTER):
-        return {*similar(given, cells, NAME_RATIO)}
+        return similar(given, cells, NAME_RATIO)
     return {given}
 
 
-def is_fuzzy(domain: str, slot: str) -> bool:
-    """Whether values of `slot` match by likeness rather than equality."""
-    return slot in _FUZZY.get(domain, ())
+def one_letter_slots(domain: str, constraints: Mapping[str, str | None]) -> list[str]:
+    """The slots whose value of one letter would match every name that holds it."""
+    return [
+        slot
+        for slot, given in constraints.items()
+        if given and len(given) <= ONE_LETTER and slot in _FUZZY.get(domain, ())
+    ]
 
 
 def entity_id(domain: str, row: Mapping[str, str]) -> str:
@@ -156,9 +176,7 @@ def _row(domain: str, row: Mapping[str, Any]) -> dict[str, str]:
     return {slot_name(name): str(cell) for name, cell in kept.items()}
 
 
-def _numbers(rows: int) -> Iterator[int]:
-    """The positions of the bits of `rows`."""
-    while rows:
-        lowest = rows & -rows
-        yield lowest.bit_length() - 1
-        rows ^= lowest
+def _bits(rows: int, count: int) -> NDArray[np.intp]:
+    """The positions of the bits of `rows`, which has `count` at most."""
+    octets = np.frombuffer(rows.to_bytes(count // 8 + 1, "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(octets, bitorder="little"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gavel.dialogue.corpus import DomainGoal, Goal, State
-from gavel.dialogue.database import SEARCHED, Database, Entities, OneLetter
+from gavel.dialogue.database import SEARCHED, Database, Entities, OneLetter, one_letter_slots
 
 PROVIDED = ("PHONE", "ADDRESS", "POST", "REFERENCE", "TRAINID")
 """What a customer may ask for, by the token that answers it."""
@@ -42,6 +42,7 @@ REASONS = {
     "nothing_offered": "no turn names an entity while the domain is active",
     "no_entity_found": "the state at the offer matches nothing in the database",
     "wrong_entity": "what was offered does not satisfy the goal",
+    "one_letter_value": "the state at the offer names something by a single letter",
     "not_provided": "what the customer asked for was never given",
     "reference_unbooked": "a reference was given, but not where the gold dialogue had booked",
     "book_failed": "the booked entity does not satisfy the goal, or nothing was booked",
@@ -69,6 +70,7 @@ class _Progress:
     offered_at: int | None = None
     given: dict[str, int] = field(default_factory=dict)
     unbooked_reference: int | None = None
+    one_letter_at: int | None = None
 
 
 def judge(
@@ -118,6 +120,8 @@ def _follow(
         )
         if not progress.offered or not progress.offered <= found:
             progress.offered, progress.offered_at = found, number
+            by_letter = one_letter == "equal" and bool(one_letter_slots(domain, constraints or {}))
+            progress.one_letter_at = number if by_letter else None
     for token in PROVIDED:
         if token in turn.response:
             if token == "REFERENCE" and domain not in had_booked:
@@ -136,6 +140,8 @@ def _inform(
     """
     if domain not in SEARCHED or "name" in wanted.informable:
         return []
+    if progress.one_letter_at is not None:
+        return [Failure(domain, "one_letter_value", turn=progress.one_letter_at)]
     if domain == "train" and not progress.offered and "TRAINID" not in wanted.requestable:
         return []
     if progress.offered_at is None:

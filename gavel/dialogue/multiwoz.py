@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gavel.dialogue import bleu, domains, normalise
 from gavel.dialogue.corpus import Corpus, State
-from gavel.dialogue.database import ONE_LETTER, is_fuzzy
+from gavel.dialogue.database import one_letter_slots
 from gavel.dialogue.inform import Failure, Outcome, Seen, judge
 from gavel.dialogue.lexical import Heard, Lexicon
 from gavel.dialogue.predictions import Predictions, Turn
@@ -79,7 +79,8 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     readings = {STRICT: options, REFERENCE: options.model_copy(update=AS_PUBLISHED)}
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
-        seen = _seen(predictions, corpus, chosen, prepared)
+        gold = _uses_gold(prepared, chosen)
+        seen = _seen(predictions, corpus, chosen, prepared, gold)
         for name in corpus.goals:
             if name in seen:
                 outcome = judge(
@@ -90,7 +91,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
                     chosen.one_letter_values,
                 )
                 row = _row(name, reading, outcome, counts[name], None if texts is None else texts[name])
-                row |= _tracked(name, seen[name], corpus, chosen, prepared)
+                row["tracking"] = None if gold else _tracked(name, seen[name], corpus, chosen)
                 row |= _consistency(prepared.heard.get(name))
                 rows.append(row)
             elif chosen.missing_dialogues == "fail":
@@ -164,10 +165,13 @@ def _delexicalised(predictions: Predictions) -> bool:
 
 
 def _seen(
-    predictions: Predictions, corpus: Corpus, options: DialogueOptions, prepared: _Prepared
+    predictions: Predictions,
+    corpus: Corpus,
+    options: DialogueOptions,
+    prepared: _Prepared,
+    gold: bool,
 ) -> dict[str, list[Seen]]:
-    """Every turn with its state and active domains under `options`."""
-    gold = _uses_gold(prepared, options)
+    """Every turn with its state (the gold one, if `gold`) and active domains under `options`."""
     given = options.active_domains == "given" or (
         options.active_domains == "auto"
         and all(
@@ -266,14 +270,10 @@ def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -
 
 
 def _tracked(
-    name: str, seen: Sequence[Seen], corpus: Corpus, options: DialogueOptions, prepared: _Prepared
-) -> dict[str, Any]:
-    """State tracking, undefined where the states are the gold ones."""
-    if _uses_gold(prepared, options):
-        return {"tracking": None}
+    name: str, seen: Sequence[Seen], corpus: Corpus, options: DialogueOptions
+) -> dict[str, int]:
     gold = corpus.states[name][: len(seen)]
-    states = [turn.state for turn in seen]
-    return {"tracking": asdict(track(states, gold, options.one_letter_values))}
+    return asdict(track([turn.state for turn in seen], gold, options.one_letter_values))
 
 
 def _consistency(heard: Sequence[Heard] | None) -> dict[str, Any]:
@@ -319,12 +319,11 @@ def _notes(predictions: Predictions, corpus: Corpus, prepared: _Prepared) -> lis
             + _some([f"{slot!r} ({count:,})" for slot, count in unknown.most_common()])
         )
     letters = [
-        f"{name!r} turn {number} {domain}-{slot} {value!r}"
+        f"{name!r} turn {number} {domain}-{slot} {slots[slot]!r}"
         for name, states in prepared.own_states.items()
         for number, state in enumerate(states, 1)
         for domain, slots in (state or {}).items()
-        for slot, value in slots.items()
-        if value is not None and 0 < len(value) <= ONE_LETTER and is_fuzzy(domain, slot)
+        for slot in one_letter_slots(domain, slots)
     ]
     if letters:
         notes.append(

@@ -74,6 +74,7 @@ def unknown_slots(text: str) -> list[str]:
     return [name for name in SLOT.findall(text.lower()) if name not in SLOT_TOKENS]
 
 
+@lru_cache(maxsize=10_000)
 def slot_name(name: str) -> str:
     """The name of a slot of a state, or of a column of a database."""
     plain = name.lower().replace(" ", "")
@@ -103,6 +104,7 @@ def value(slot: str, given: str | None) -> str | None:
     return given
 
 
+@lru_cache(maxsize=10_000)
 def minutes(time: str) -> int:
     """Minutes since midnight of a time that begins HH:MM; 0 of anything else."""
     found = re.match(r"(\d\d):(\d\d)", time)
