@@ -163,15 +163,18 @@ class Dialogue(_Model):
     """The task-oriented dialogue benchmark: its corpus, and the folder of prediction files.
 
     `predictions` holds one JSON file a system; its name is the system's. `systems` overrides
-    options for one system. `pages` is how many failed dialogues of a system get a page of their own.
+    options for one system. `acts_database` is where DSTC8's databases are, if not with the corpus;
+    `ratings` a table of human ratings: system, item, rater, rating. `pages` is how many failed
+    dialogues of a system get a page of their own.
     """
 
     corpus: str
     predictions: str
     options: DialogueOptions = DialogueOptions()
     systems: dict[str, DialogueOptions] = {}
+    acts_database: str | None = None
     ratings: str | None = None
-    resamples: int = Field(default=1000, ge=100, le=100_000)
+    resamples: int = Field(default=1000, ge=100, le=10_000)
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
     seed: int = 7
     pages: int = Field(default=20, ge=0, le=10_000)

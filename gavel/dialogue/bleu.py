@@ -108,4 +108,6 @@ def _tokens(text: str) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def _piece(text: str) -> tuple[str, ...]:
+    if text.isascii() and text.isalnum():
+        return (text,)
     return tuple(_tokenizer()(text.rstrip()).split())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gavel.dialogue import bleu, domains, normalise
-from gavel.dialogue.corpus import Corpus, State
+from gavel.dialogue.corpus import Corpus, Goal, State
 from gavel.dialogue.database import one_letter_slots
 from gavel.dialogue.inform import Failure, Outcome, Seen, judge
 from gavel.dialogue.lexical import Heard, Lexicon
@@ -80,22 +80,28 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
         gold = _uses_gold(prepared, chosen)
+        strictly = {row["dialogue_id"]: row for row in rows}
         seen = _seen(predictions, corpus, chosen, prepared, gold)
-        for name in corpus.goals:
-            if name in seen:
-                outcome = judge(
-                    corpus.goals[name],
-                    corpus.booked[name],
-                    seen[name],
-                    corpus.database,
-                    chosen.one_letter_values,
-                )
-                row = _row(name, reading, outcome, counts[name], None if texts is None else texts[name])
-                row["tracking"] = None if gold else _tracked(name, seen[name], corpus, chosen)
-                row |= _consistency(prepared.heard.get(name))
-                rows.append(row)
-            elif chosen.missing_dialogues == "fail":
-                rows.append(_missing_row(name, reading, corpus, prepared))
+        for name, goal in corpus.goals.items():
+            if name not in seen:
+                if chosen.missing_dialogues == "fail":
+                    rows.append(_missing_row(name, reading, corpus, prepared))
+                continue
+            if gold == _uses_gold(prepared, options) and (row := strictly.get(name)):
+                if not _hangs_on_a_letter(row, goal, seen[name]):
+                    rows.append({**row, "reading": reading})
+                    continue
+            outcome = judge(
+                goal, corpus.booked[name], seen[name], corpus.database, chosen.one_letter_values
+            )
+            rows.append(
+                {
+                    **_row(name, reading, outcome, counts[name]),
+                    "bleu_text": None if texts is None else texts[name].tolist(),
+                    "tracking": None if gold else _tracked(name, seen[name], corpus, chosen),
+                    **_consistency(prepared.heard.get(name)),
+                }
+            )
     return Evaluation(
         predictions.system,
         [{"system": predictions.system, "track": "multiwoz", **row} for row in rows],
@@ -229,13 +235,7 @@ def _bleu(
     }
 
 
-def _row(
-    name: str,
-    reading: str,
-    outcome: Outcome,
-    counts: NDArray[np.int64],
-    texts: NDArray[np.int64] | None,
-) -> dict[str, Any]:
+def _row(name: str, reading: str, outcome: Outcome, counts: NDArray[np.int64]) -> dict[str, Any]:
     return {
         "reading": reading,
         "dialogue_id": name,
@@ -244,36 +244,48 @@ def _row(
         "success": outcome.success,
         "domains": [{"domain": d, "inform": held} for d, held in outcome.domains.items()],
         "bleu": counts.tolist(),
-        "bleu_text": None if texts is None else texts.tolist(),
-        "failures": [asdict(failure) for failure in outcome.failures],
+        "failures": [dict(vars(failure)) for failure in outcome.failures],
     }
+
+
+def _hangs_on_a_letter(row: Mapping[str, Any], goal: Goal, turns: Sequence[Seen]) -> bool:
+    """Whether a value of one letter decides anything, so that the readings may differ."""
+    return bool(
+        (row["tracking"] or {}).get("one_letter")
+        or any(one_letter_slots(domain, wanted.informable) for domain, wanted in goal.items())
+        or any(one_letter_slots(d, slots) for turn in turns for d, slots in turn.state.items())
+    )
 
 
 def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -> dict[str, Any]:
     """A dialogue that the file lacks: one of empty responses and empty states."""
     references = list(corpus.references[name])
-    counts = bleu.statistics([""] * len(references), references).sum(axis=0)
     outcome = Outcome(
         False, False, dict.fromkeys(corpus.goals[name], False), [Failure(None, "missing_dialogue")]
     )
-    spoken = (
-        bleu.statistics([""] * len(said), said).sum(axis=0)
-        if prepared.lexicalised and (said := [text for _, text in corpus.texts.get(name, ())])
-        else None
-    )
-    row = _row(name, reading, outcome, counts, spoken) | {"missing": True}
-    if any(state is not None for states in prepared.own_states.values() for state in states):
-        row["tracking"] = asdict(
-            track([{}] * len(references), corpus.states[name], one_letter="equal")
-        )
-    return row
+    spoken = [said for _, said in corpus.texts.get(name, ())] if prepared.lexicalised else []
+    no_state = all(state is None for states in prepared.own_states.values() for state in states)
+    return {
+        **_row(name, reading, outcome, _silence(references)),
+        "missing": True,
+        "bleu_text": _silence(spoken).tolist() if spoken else None,
+        "tracking": None
+        if no_state
+        else dict(vars(track([{}] * len(references), corpus.states[name], one_letter="equal"))),
+    }
+
+
+def _silence(references: Sequence[str]) -> NDArray[np.int64]:
+    """BLEU's counts of saying nothing instead of `references`."""
+    return bleu.statistics([""] * len(references), references).sum(axis=0)
 
 
 def _tracked(
     name: str, seen: Sequence[Seen], corpus: Corpus, options: DialogueOptions
 ) -> dict[str, int]:
     gold = corpus.states[name][: len(seen)]
-    return asdict(track([turn.state for turn in seen], gold, options.one_letter_values))
+    counts = track([turn.state for turn in seen], gold, options.one_letter_values)
+    return dict(vars(counts))
 
 
 def _consistency(heard: Sequence[Heard] | None) -> dict[str, Any]:
