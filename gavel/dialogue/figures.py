@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -175,8 +176,7 @@ def compare(
     width = first.shape[1]
     drawn = figure.value(both[:, :width]) - figure.value(both[:, width:])
     low, high = _interval(drawn[~np.isnan(drawn)], confidence)
-    swap = np.random.default_rng(seed).integers(0, 2, (resamples, len(pairs))).astype(np.float64)
-    moved = swap @ (second - first)
+    moved = _swaps(len(pairs), resamples, seed) @ (second - first)
     shuffled = figure.value(first.sum(axis=0) + moved) - figure.value(second.sum(axis=0) - moved)
     extreme = int((np.abs(shuffled) >= abs(observed) - 1e-9).sum())
     return Comparison(
@@ -186,11 +186,22 @@ def compare(
 
 def _resampled(counts: Sums, resamples: int, seed: int) -> Sums:
     """Sums of the counts of `resamples` samples of dialogues, drawn with replacement."""
-    dialogues = len(counts)
-    times = np.random.default_rng(seed).multinomial(
-        dialogues, np.full(dialogues, 1 / dialogues), size=resamples
-    )
-    return np.asarray(times.astype(np.float64) @ counts)
+    return np.asarray(_draws(len(counts), resamples, seed) @ counts)
+
+
+@lru_cache(maxsize=4)
+def _draws(dialogues: int, resamples: int, seed: int) -> Sums:
+    """How often each sample holds each dialogue."""
+    even = np.full(dialogues, 1 / dialogues)
+    times = np.random.default_rng(seed).multinomial(dialogues, even, size=resamples)
+    return times.astype(np.float64)
+
+
+@lru_cache(maxsize=4)
+def _swaps(dialogues: int, resamples: int, seed: int) -> Sums:
+    """Which dialogues two systems exchange in each trial: 0 or 1."""
+    swapped = np.random.default_rng(seed).integers(0, 2, (resamples, dialogues))
+    return swapped.astype(np.float64)
 
 
 def _interval(values: Sums, confidence: float) -> tuple[float, float]:
