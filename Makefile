@@ -26,7 +26,7 @@ ui: setup  ## the Dagster UI over the same instance
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## the whole suite that needs no GPU and no account
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 lint: setup
 	$(BIN)/ruff check .

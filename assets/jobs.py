@@ -1,6 +1,6 @@
 """What a person or a sensor starts: a day's ingest, a shard's judging, a day's publication, a whole day."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -9,8 +9,6 @@ from assets.partitions import DAY, SHARD, daily, shard_keys
 from gavel.suite import Suite
 
 RELEASE, INGEST, PUBLISH, WHOLE_DAY = "release_rubrics", "ingest_day", "publish_day", "evaluate_day"
-
-RunJob = Callable[[str, str | None], dg.ExecuteInProcessResult]
 
 
 def judge_job(task: str) -> str:

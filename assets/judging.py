@@ -120,6 +120,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             verdicts_key.path,
             path,
             volatile=VOLATILE,
+            rubric=judge.rubric,
             metadata={
                 "evaluator": judge.evaluator_name,
                 "model": judge.evaluator.model,
@@ -153,6 +154,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
     def invalid(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         day, shard = day_and_shard(context)
         files = store.files
+        rubric_now = released_rubric(files, task)
         path = files.table(f"{task}/invalid", day, shard)
         counts = write_invalid(files.existing(f"{task}/verdicts", day, shard), path)
         records = row_count(files.existing(f"{task}/shards", day, shard))
@@ -162,10 +164,11 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             invalid_key.path,
             path,
             volatile=VOLATILE,
+            rubric=rubric_now,
             metadata={f"fault_{code}": count for code, count in counts.by_fault.items()},
             checks=[
                 equality("shard_is_valid_plus_invalid", sides, holds),
-                valid_rows(path, verdict_check(released_rubric(files, task))),
+                valid_rows(path, verdict_check(rubric_now)),
             ],
         )
 
@@ -214,6 +217,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             regenerated_key.path,
             path,
             volatile=VOLATILE,
+            rubric=judge.rubric,
             metadata={
                 "repaired": result.repaired,
                 "unresolved": result.unresolved,

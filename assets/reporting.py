@@ -10,7 +10,7 @@ import orjson
 from assets.partitions import daily, shard_files
 from assets.tables import VALID_ROWS, Result, check_spec, declared_asset, table_result, valid_rows
 from gavel.report.audit import events
-from gavel.report.day import day_report
+from gavel.report.day import day_report, record_pages
 from gavel.report.page import render_day
 from gavel.report.validity import EVENTS_VALID
 from gavel.store.files import replacing
@@ -77,6 +77,10 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         day, files = context.partition_key, store.files
         gathered = day_report(suite, files, day, tasks)
         path = files.root / "report" / f"{day}.html"
+        for task in tasks:
+            for row_id, page in record_pages(suite, files, day, task):
+                with replacing(path.with_suffix("") / f"{row_id}.html") as temporary:
+                    temporary.write_text(page, encoding="utf-8")
         with replacing(path) as temporary:
             temporary.write_text(render_day(gathered), encoding="utf-8")
         broken = [e for e in gathered.equalities if not e.holds]

@@ -83,6 +83,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             scores_key.path,
             path,
             volatile=VOLATILE,
+            rubric=rubric,
             metadata={
                 "records": merged.records,
                 "valid_at_first": merged.valid,

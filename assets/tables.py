@@ -12,7 +12,9 @@ import pandera.errors
 import polars as pl
 import pyarrow.parquet as pq
 
+from gavel.columns import describe
 from gavel.errors import EvaluatorOutage, GavelError
+from gavel.judge.rubric import Rubric
 from gavel.store.tables import content_hash, repeated_values, row_count
 
 OWNERS = ["team:evaluation"]
@@ -38,11 +40,14 @@ def table_result(
     path: Path,
     *,
     volatile: Iterable[str] = (),
+    rubric: Rubric | None = None,
     metadata: Mapping[str, Any] | None = None,
     checks: Sequence[dg.AssetCheckResult] = (),
 ) -> Result:
     """The materialisation of the table at `path`; its data version is the hash of its content."""
-    columns = [dg.TableColumn(f.name, type=str(f.type)) for f in pq.read_schema(path)]
+    schema = pq.read_schema(path)
+    meanings = describe(schema, {} if rubric is None else rubric.meanings)
+    columns = [dg.TableColumn(f.name, str(f.type), meanings[f.name] or None) for f in schema]
     return dg.MaterializeResult(
         asset_key=dg.AssetKey(key),
         data_version=dg.DataVersion(content_hash(path, volatile)),

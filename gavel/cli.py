@@ -56,7 +56,7 @@ def _check(suite: Suite) -> None:
 
 def _explain(suite: Suite, row_id: str) -> None:
     store, warehouse = Store(suite.path(suite.store)), Warehouse(suite.path(suite.warehouse))
-    found = trace(store, warehouse, row_id)
+    found = trace(store, row_id)
     print(f"row_id {row_id}, day {found.day}" + (f", task {found.task}" if found.task else ""))
     if found.source is not None:
         _heading(f"Source row: {found.source['file']}, line {found.source['line']}")
@@ -76,7 +76,8 @@ def _explain(suite: Suite, row_id: str) -> None:
         names = [*judged, "score", "score_normalised", "status", "attempts", "regenerated"]
         _facts({name: found.score.get(name) for name in names})
     _heading("Publication")
-    print(f"published under {', '.join(found.published)}" if found.published else "not published")
+    days = warehouse.published(str(found.task), row_id)
+    print(f"published under {', '.join(days)}" if days else "not published")
 
 
 def _attempts(suite: Suite, store: Store, found: Trace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 
 from gavel.inference.ledger import Ledger
@@ -59,12 +58,10 @@ def ask(
                 asked.sent += 1
                 yield request
 
-    # Closed here: an error of ours must not leave requests in flight until its traceback is forgotten.
-    with closing(backend.answers(missing())) as stream:
-        for answers in stream:
-            ledger.append(answers)
-            asked.answered += len(answers)
-            asked.retries += sum(len(answer.retries) for answer in answers)
-            progress(asked, answers)
+    for answers in backend.answers(missing()):
+        ledger.append(answers)
+        asked.answered += len(answers)
+        asked.retries += sum(len(answer.retries) for answer in answers)
+        progress(asked, answers)
     ledger.seal()
     return asked

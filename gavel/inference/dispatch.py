@@ -12,7 +12,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gavel.errors import EvaluatorOutage, EvaluatorRefused
@@ -130,7 +130,7 @@ def dispatch(
     close: Callable[[], Awaitable[None]],
     limits: Limits,
     endpoint: str,
-) -> Generator[list[Answer], None, None]:
+) -> Iterator[list[Answer]]:
     """Send `requests` and yield their answers as they come, in any order.
 
     `send` does one try, and raises TransportFault when it fails on its way. A request whose every try

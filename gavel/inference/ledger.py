@@ -71,14 +71,16 @@ class Ledger:
         """
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            recover(folder)
-            ledger = cls(folder, run_id, worker)
-        with ledger._tail:
-            try:
-                yield ledger
-            finally:
-                ledger.seal()
-                ledger._path.unlink(missing_ok=True)
+        with _scope_lock(folder, fcntl.LOCK_SH):
+            with _writing(folder):
+                recover(folder)
+                ledger = cls(folder, run_id, worker)
+            with ledger._tail:
+                try:
+                    yield ledger
+                finally:
+                    ledger.seal()
+                    ledger._path.unlink(missing_ok=True)
 
     def append(self, answers: Iterable[Answer]) -> None:
         """Keep `answers`; when this returns they outlive the process.
@@ -110,12 +112,6 @@ class Ledger:
     def answered(self) -> set[tuple[str, int]]:
         """The (request_hash, attempt) of every answer in the segments, this writer's own included."""
         self.seal()
-        while True:
-            # A segment gone since it was listed has been compacted into one that was not.
-            with suppress(FileNotFoundError):
-                return self._keys()
-
-    def _keys(self) -> set[tuple[str, int]]:
         known: set[tuple[str, int]] = set()
         for segment in segments(self.folder):
             keys = pq.read_table(segment, columns=["request_hash", "attempt"])
@@ -141,19 +137,27 @@ def recover(folder: Path) -> None:
                 path.unlink()
 
 
-def compact(folder: Path) -> None:
+def compact(folder: Path) -> bool:
     """Rewrite the segments as one, each answer once, in the order of its key.
 
-    A reader sees either the old segments or old and new together, whose repeated rows are equal.
+    Does nothing while a ledger of this scope is open, whose reader relies on the segments it has listed.
+    Cut short, it leaves old and new segments together, whose repeated rows are equal. Returns
+    whether the scope is compact now.
     """
-    old = segments(folder)
-    if len(old) < 2:
-        return
-    target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
-    with session(spill=folder / ".spill") as connection:
-        write_query(target, connection, f"{latest(old)} ORDER BY request_hash, attempt", SCHEMA)
-    for segment in old:
-        segment.unlink(missing_ok=True)
+    if len(segments(folder)) < 2:
+        return True
+    try:
+        with _scope_lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            old = segments(folder)
+            target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
+            with session(spill=folder / ".spill") as connection:
+                query = f"{latest(old)} ORDER BY request_hash, attempt"
+                write_query(target, connection, query, SCHEMA)
+            for segment in old:
+                segment.unlink()
+    except BlockingIOError:
+        return False
+    return True
 
 
 def latest(files: Sequence[Path], attempt: int | None = None) -> str:
@@ -180,6 +184,17 @@ def _sql(kind: pa.DataType) -> str:
         return "VARCHAR[]"
     names = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}
     return names.get(str(kind), "TIMESTAMPTZ")
+
+
+@contextmanager
+def _scope_lock(folder: Path, kind: int) -> Iterator[None]:
+    """Shared by all who have the scope's ledger open, exclusive to whoever compacts it."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, kind)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _locked_tail(folder: Path) -> tuple[Path, IO[bytes]]:

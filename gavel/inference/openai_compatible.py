@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from time import time
@@ -36,6 +36,15 @@ _OVERFLOW = (
 )
 _FILTERED = ("content_filter", "content management policy", "content_policy")
 
+_UNTOLD: Mapping[str, Any] = dict.fromkeys(
+    (
+        f"X-Stainless-{fact}"
+        for fact in ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
+    ),
+    openai.Omit(),
+)
+"""What the client would tell the server of this machine with every request; nothing needs it."""
+
 
 class OpenAICompatible:
     """Asks `evaluator.base_url`; the API key comes from the variable `evaluator.api_key_env`.
@@ -48,11 +57,13 @@ class OpenAICompatible:
         assert evaluator.base_url is not None, "the suite checks it"
         self._evaluator = evaluator
         self._endpoint = f"{evaluator.base_url} (model {evaluator.model})"
+        # A whole URL, since the client takes longer to join a path to its base_url.
+        self._url = f"{evaluator.base_url.rstrip('/')}/chat/completions"
         self._bodies: WeakKeyDictionary[Question, dict[str, bytes]] = WeakKeyDictionary()
         wanted = evaluator.structured_output
         self._mode: str | None = None if wanted == "auto" else wanted
 
-    def answers(self, requests: Iterable[Request]) -> Generator[list[Answer], None, None]:
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
         """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
         client = self._client()
         negotiation = asyncio.Lock()
@@ -109,6 +120,7 @@ class OpenAICompatible:
             api_key=self._api_key(),
             max_retries=0,
             timeout=self._evaluator.timeout,
+            default_headers=_UNTOLD,
             http_client=AiohttpClient(),
         )
 
@@ -164,10 +176,7 @@ class OpenAICompatible:
             # The client's own time-out starts anew with every byte, so a trickling reply never meets it.
             async with asyncio.timeout(timeout):
                 response = await client.post(
-                    "/chat/completions",
-                    content=self._body(request, mode),
-                    cast_to=httpx2.Response,
-                    options={"headers": {"Content-Type": "application/json"}},
+                    self._url, content=self._body(request, mode), cast_to=httpx2.Response
                 )
         except (openai.APIConnectionError, aiohttp.ClientError, TimeoutError) as error:
             # A connection refused, or broken while the request is written, comes as a time-out of connecting.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -126,11 +126,8 @@ class Backend(Protocol):
         EvaluatorOutage: the model cannot be reached, or fails most requests.
     """
 
-    def answers(self, requests: Iterable[Request]) -> Generator[list[Answer], None, None]:
-        """Yield answers as they come, pulling requests only as capacity allows.
-
-        Closing the generator gives up whatever is in flight and pulls no further request.
-        """
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+        """Yield answers as they come, pulling requests only as capacity allows."""
         ...
 
     def probe(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from gavel.inference.request import Answer, Request
 
@@ -19,7 +19,7 @@ class Rules:
         self._rule = rule
         self._revision = revision
 
-    def answers(self, requests: Iterable[Request]) -> Generator[list[Answer], None, None]:
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
         """Yield the rule's answers in mini-batches, in the order of the requests."""
         batch: list[Answer] = []
         for request in requests:

@@ -22,5 +22,8 @@ def backend_of(evaluator: Evaluator) -> Backend:
 def judge_of(suite: Suite, task: str, rubric: Rubric) -> Judge:
     """The judge of `task` by `rubric`, as the suite settles it."""
     name, evaluator = suite.evaluator_of(task)
+    if evaluator.backend == "heuristic":
+        # Rules are their own model: answers of an older revision are not reused.
+        evaluator = evaluator.model_copy(update={"model": REVISION})
     prompts = Prompts(rubric, f"released rubric {task} {rubric.version}")
     return Judge(rubric, prompts, name, evaluator, backend_of(evaluator))

@@ -31,6 +31,8 @@ from gavel.suite import Evaluator
 
 _BATCH = 2_000
 _SESSION_MEMORY = "256MB"
+_PLACE = ("shard_row", "row_id", "shard")
+"""Where a record stands, and its verdict with it."""
 _REPAIRED = {
     "not_json",
     "missing_field",
@@ -106,8 +108,10 @@ def judge_shard(
     Raises:
         EvaluatorOutage, EvaluatorRefused: `out` is left as it was, the ledger keeps what came.
     """
-    query = f"SELECT * FROM read_parquet({quoted(shard)}) ORDER BY shard_row"
-    return _judge(judge, query, 1, ledger, out, progress)
+    # A shard's rows stand in order, and sorting them again would hold them all.
+    with pq.ParquetFile(shard) as records:
+        batches = records.iter_batches(_BATCH, columns=[*_PLACE, *RECORD_COLUMNS])
+        return _judge(judge, batches, 1, ledger, out, progress)
 
 
 def regenerate(
@@ -139,7 +143,9 @@ def regenerate(
                 ORDER BY s.shard_row
             """
             part = Path(folder, f"{attempt}.parquet")
-            result = _judge(judge, query, attempt, ledger, part, progress)
+            with session(_SESSION_MEMORY) as connection:
+                batches = connection.sql(query).to_arrow_reader(_BATCH)
+                result = _judge(judge, batches, attempt, ledger, part, progress)
             if not result.rows:
                 break
             results.append(result)
@@ -151,9 +157,14 @@ def regenerate(
 
 
 def _judge(
-    judge: Judge, query: str, attempt: int, ledger: Ledger, out: Path, progress: Progress
+    judge: Judge,
+    batches: Iterable[pa.RecordBatch],
+    attempt: int,
+    ledger: Ledger,
+    out: Path,
+    progress: Progress,
 ) -> Judged:
-    """One attempt over the records that `query` selects, in its order."""
+    """One attempt over the records of `batches`, which are in the order of `shard_row`."""
     judged = Judged()
     work: list[pa.RecordBatch] = []
     faults: Counter[str] = Counter()
@@ -163,7 +174,7 @@ def _judge(
             faults.update(_codes(read_answer(_row(answer), judge.rubric)))
         progress(asked, faults)
 
-    requests = _requests(judge, query, attempt, work)
+    requests = _requests(judge, batches, attempt, work)
     judged.asked = ask(requests, judge.backend, ledger, report)
     schema = verdict_schema(judge.rubric)
     write_batches(out, schema, _verdicts(judge, work, attempt, ledger, schema, judged))
@@ -209,22 +220,21 @@ def _messages(prompts: Prompts, record: Record, previous: Previous) -> tuple[Mes
 
 
 def _requests(
-    judge: Judge, query: str, attempt: int, work: list[pa.RecordBatch]
+    judge: Judge, batches: Iterable[pa.RecordBatch], attempt: int, work: list[pa.RecordBatch]
 ) -> Iterator[Request]:
     """The request of each record, noting in `work` which record has which request."""
     asker = Asker(judge, attempt)
-    with session(_SESSION_MEMORY) as connection:
-        for batch in connection.sql(query).to_arrow_reader(_BATCH):
-            columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
-            records = (Record(*values) for values in zip(*columns, strict=True))
-            hashes: list[str] = []
-            for record, previous in zip(records, _previous(batch, attempt), strict=True):
-                request = asker.request(record, previous)
-                hashes.append(request.request_hash)
-                yield request
-            places = [batch.column(name) for name in ("shard_row", "row_id", "shard")]
-            names = ["shard_row", "row_id", "shard", "request_hash"]
-            work.append(pa.RecordBatch.from_arrays([*places, pa.array(hashes, pa.string())], names))
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
+        records = (Record(*values) for values in zip(*columns, strict=True))
+        hashes: list[str] = []
+        for record, previous in zip(records, _previous(batch, attempt), strict=True):
+            request = asker.request(record, previous)
+            hashes.append(request.request_hash)
+            yield request
+        places = [batch.column(name) for name in _PLACE]
+        names = [*_PLACE, "request_hash"]
+        work.append(pa.RecordBatch.from_arrays([*places, pa.array(hashes, pa.string())], names))
 
 
 def _previous(batch: pa.RecordBatch, attempt: int) -> Iterable[Previous]:

@@ -1,7 +1,7 @@
 """The rule-based baseline: weak supervision from what can be counted in the text, and no model.
 
 It is a floor to compare evaluators with and a stand-in that needs no network, never a judgement. Each
-signal is in [0, 1]; each dimension is a mean of signals, laid on its range. Labels are found by their
+signal is in [0, 1]; each dimension is what its signals say together, laid on its range. Labels are found by their
 keywords.
 """
 
@@ -82,7 +82,8 @@ def judge_by_rule(request: Request) -> str:
         )
     for dimension in rubric.dimensions:
         parts = [signals[name] for name in _EVIDENCE.get(dimension.name, ()) if name in signals]
-        share = fmean(parts) if parts else overall
+        # Good evidence does not make up for bad: half the mean, half the weakest.
+        share = (fmean(parts) + min(parts)) / 2 if parts else overall
         value = dimension.min + share * (dimension.max - dimension.min)
         whole = dimension.type == "integer"
         rounded = round(value) if whole else round(value, 2)

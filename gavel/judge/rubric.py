@@ -138,6 +138,18 @@ class Rubric:
         """The verdict columns of this rubric: dimensions, then labels."""
         return [d.name for d in self.dimensions] + list(self.label_values)
 
+    @cached_property
+    def meanings(self) -> dict[str, str]:
+        """What each column of this rubric means."""
+        meanings = {dimension.name: dimension.description for dimension in self.dimensions}
+        for label in self.labels:
+            meanings[label.name] = label.description
+            if label.nested is not None:
+                meanings[label.nested] = (
+                    f"{label.description}, more closely: nested under {label.name}"
+                )
+        return meanings
+
     def response_schema(self) -> dict[str, Any]:
         """The JSON Schema of an answer. The rationale stands first: scores then follow from it."""
         properties: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from gavel.judge.releases import released_rubric
 from gavel.judge.rubric import Rubric
-from gavel.report.page import DayReport, Equality, TaskReport
+from gavel.report.page import DayReport, Equality, RecordReport, TaskReport, render_record
 from gavel.report.quality import warnings
+from gavel.report.record import trace
 from gavel.store.files import Store
 from gavel.store.tables import count_reasons, count_rows, fetch, quoted, row_count
 from gavel.suite import Suite
@@ -76,6 +77,44 @@ def accounting(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> li
     return found
 
 
+def record_pages(suite: Suite, store: Store, day: str, task: str) -> Iterator[tuple[str, str]]:
+    """The (row_id, HTML page) of the records most worth a look, as many as the suite asks for."""
+    rubric = released_rubric(store, task)
+    for row_id, _ in _worth_a_look(suite, store, day, task):
+        found = trace(store, row_id, day)
+        assert found.record is not None, "it has a score"
+        source = (
+            None if found.source is None else found.source["content"].decode("utf-8", "replace")
+        )
+        yield (
+            row_id,
+            render_record(
+                RecordReport(
+                    suite=suite.name,
+                    day=day,
+                    task=task,
+                    row_id=row_id,
+                    source_row=source,
+                    record=found.score or found.record,
+                    attempts=found.attempts,
+                    judged=rubric.columns,
+                )
+            ),
+        )
+
+
+def _worth_a_look(suite: Suite, store: Store, day: str, task: str) -> list[tuple[str, str]]:
+    """(row_id, remark): unresolved records first, then the lowest scores."""
+    scores = store.existing(f"{task}/scores", day)
+    return fetch(
+        f"""
+        SELECT row_id, CASE status WHEN 'valid' THEN format('{{:.2f}}', score) ELSE status END
+        FROM read_parquet({quoted(scores)})
+        ORDER BY status = 'valid', score, row_id LIMIT {suite.quality.record_pages}
+        """
+    )
+
+
 def _task_report(suite: Suite, store: Store, day: str, task: str) -> TaskReport:
     rubric = released_rubric(store, task)
     _, evaluator = suite.evaluator_of(task)
@@ -88,6 +127,10 @@ def _task_report(suite: Suite, store: Store, day: str, task: str) -> TaskReport:
         },
         baseline=evaluator.backend == "heuristic",
         provenance=_provenance(store.existing(f"{task}/scores", day), rubric),
+        record_pages=[
+            (row_id, f"{day}/{row_id}.html", remark)
+            for row_id, remark in _worth_a_look(suite, store, day, task)
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""The whole way of one record: source row, record, prompts as sent, answers, faults, score, publication."""
+"""The whole way of one record: source row, record, prompts as sent, answers, faults, score."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gavel.judge.evaluate import Asker, Judge, Previous
 from gavel.judge.prompts import RECORD_COLUMNS, Record
 from gavel.store.files import Store
 from gavel.store.tables import quoted, session
-from gavel.store.warehouse import Warehouse
 
 Row = dict[str, Any]
 
@@ -36,16 +35,15 @@ class Trace:
     shard: Row | None = None
     attempts: list[Row] = field(default_factory=list)
     score: Row | None = None
-    published: Sequence[str] = ()
 
 
-def trace(store: Store, warehouse: Warehouse, row_id: str) -> Trace:
-    """Follow `row_id` through every table.
+def trace(store: Store, row_id: str, day: str = "*") -> Trace:
+    """Follow `row_id` through every table of the newest day that has it, or of `day`.
 
     Raises:
         UnknownRecord: neither a record nor a rejected row has it.
     """
-    found = _locate(store, row_id)
+    found = _locate(store, row_id, day)
     row = found.record or found.rejected or {}
     sources = _select(
         [store.table("logs/raw", found.day)],
@@ -67,7 +65,6 @@ def trace(store: Store, warehouse: Warehouse, row_id: str) -> Trace:
     found.shard = placed[0] if placed else None
     scores = _select([store.table(f"{found.task}/scores", found.day)], "row_id = ?", [row_id])
     found.score = scores[0] if scores else None
-    found.published = warehouse.published(found.task, row_id)
     return found
 
 
@@ -90,9 +87,9 @@ def prompts_sent(judge: Judge, found: Trace) -> list[tuple[list[tuple[str, str]]
     return sent
 
 
-def _locate(store: Store, row_id: str) -> Trace:
+def _locate(store: Store, row_id: str, day: str) -> Trace:
     for name, attribute in (("clean", "record"), ("rejected", "rejected")):
-        files = sorted((store.root / "logs" / name).glob("*.parquet"))
+        files = sorted((store.root / "logs" / name).glob(f"{day}.parquet"))
         rows = _select(files, "row_id = ?", [row_id], "filename DESC", filename=True)
         if rows:
             row = rows[0]
@@ -119,8 +116,6 @@ def _select(
         f"read_parquet({quoted(*there)}, union_by_name = true, filename = {str(filename).lower()})"
     )
     with session() as connection:
-        result = connection.execute(
-            f"SELECT * FROM {source} WHERE {where} ORDER BY {order}", values
-        )
-        table: pa.Table = result.to_arrow_table()
+        query = f"SELECT * FROM {source} WHERE {where} ORDER BY {order}"
+        table: pa.Table = connection.sql(query, params=list(values)).to_arrow_table()
     return list(table.to_pylist())

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[2]
 STOREYS = ["gavel", "resources", "assets", "sensors", "definitions", "evaluate"]
 """Floor first; a module imports from its own storey and those before it."""
 FLOORS = [
-    *("errors", "store", "suite", "inference", "logs", "judge", "agreement", "text"),
-    *("dialogue", "fashion", "report", "cli"),
+    *("errors", "columns", "store", "suite", "inference", "logs", "judge", "agreement", "text"),
+    *("dialogue", "fashion", "report", "reference", "cli"),
 ]
 """The same within gavel."""
 

@@ -13,11 +13,15 @@ import pytest
 
 from gavel.errors import StoreError
 from gavel.store import warehouse as module
-from gavel.store.warehouse import FREE_TEXT, Warehouse
+from gavel.store.warehouse import Warehouse
 
 from .conftest import python
 
 Scores = Callable[..., Path]
+FREE_TEXT = (
+    *("user_id", "prompt", "response", "reference", "source_text", "rationale", "raw_response"),
+    *("fault_detail", "retail_info", "extra"),
+)
 MONDAY, TUESDAY = "2026-11-02", "2026-11-03"
 HOLD = """
 import sys, duckdb, time

@@ -1,0 +1,109 @@
+"""What every column of every table means: shown in the Dagster UI and printed as docs/tables.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+MEANINGS: Mapping[str, str] = {
+    # Source rows
+    "file": "The file the row stood in",
+    "line": "The line of the file where the row starts, from 1; the row number of a Parquet file",
+    "content": "The row's bytes, verbatim",
+    "record": "The row as a JSON object, where the source is not JSON itself",
+    "fault": "Why the row cannot be read at all",
+    "reasons": "Every reason why the row is no record",
+    "content_text": "The row as text; bytes that are no UTF-8 are replaced",
+    # Records
+    "row_id": "32 hex digits: hash of source and record_id, the same at every ingestion",
+    "source": "The log source, as named in suite.yaml",
+    "record_id": "The source's own name of the record; made from the content where it has none",
+    "user_id": "The customer",
+    "conversation_id": "The conversation the turn belongs to",
+    "context_id": "What the conversation was opened about",
+    "start_time": "When the turn started, UTC",
+    "end_time": "When the turn ended, UTC",
+    "created_date": "The date of start_time in the suite's time zone",
+    "task": "The kind of evaluation",
+    "prompt": "What the customer wrote",
+    "response": "What the agent answered",
+    "reference": "A good answer, where the log has one",
+    "source_text": "The text to be translated",
+    "language": "The language of the conversation",
+    "input_source": "Where the customer wrote: app, web, ...",
+    "out_of_coverage": "Whether the subject is outside what the agent may answer",
+    "tool_used": "The tool the agent used",
+    "agent_version": "The version of the agent that answered",
+    "retail_info": "Article, store and price as the systems know them, JSON",
+    "extra": "Columns of the source that Gavel has no name for, JSON",
+    "source_file": "The file of the source row",
+    "source_line": "The line of the source row",
+    # Shards
+    "shard": "The number of the shard, from 0",
+    "shard_row": "The place within the shard, from 0",
+    # Verdicts
+    "rationale": "The evaluator's reason",
+    "confidence": "How sure the evaluator says it is, 0 to 1",
+    "status": "valid or invalid; of a score, valid or unresolved",
+    "faults": "Reason codes of an invalid verdict",
+    "fault_detail": "One line a fault: what was found and what is accepted",
+    "raw_response": "What the evaluator wrote, verbatim",
+    "mended": "How broken JSON syntax was read without touching a value; null for plain JSON",
+    "evaluator": "The evaluator, as named in suite.yaml",
+    "model": "The model asked for",
+    "model_revision": "The model and fingerprint that the server reports",
+    "prompt_version": "The version of the rubric",
+    "rubric_hash": "The hash of every file of the rubric",
+    "config_hash": "The hash of the evaluator's settings",
+    "request_hash": "The hash of messages, response schema, model and decoding; names the answer in the ledger",
+    "worker": "The shard that asked",
+    "run_id": "The Dagster run that asked",
+    "attempt": "1 for the first asking, from 2 on when asked again",
+    "reused": "Whether the answer was in the ledger before this run",
+    "retries": "What each repeated try ran into",
+    "finish_reason": "Why the model stopped",
+    "prompt_tokens": "Tokens read, as the server counts them",
+    "completion_tokens": "Tokens written, as the server counts them",
+    "cost_usd": "Tokens times list price, US dollars",
+    "latency_ms": "Time of the last try, milliseconds",
+    "evaluated_at": "When the answer came, UTC",
+    # Answers
+    "text": "What the model wrote, verbatim",
+    "refusal": "The model's refusal, where the server tells it apart",
+    "failure": "How the request failed on its way, where no answer came",
+    "answered_at": "When the answer came, UTC",
+    # Scores
+    "score": "Weighted mean of the dimensions present, sum(w*s)/sum(w); null when unresolved",
+    "score_normalised": "The same mean of normalised dimensions",
+    "attempts": "How often the record was asked about",
+    "regenerated": "Whether it was asked again",
+    # Quality
+    "day": "The day, in the suite's time zone",
+    "figure": "What is measured",
+    "field": "The dimension or label it is measured of",
+    "key": "The value, quantile or code it is measured at",
+    "value": "The figure; null where it is undefined",
+    "n": "How many it is taken over",
+    "note": "Why it is undefined, or what it is compared with",
+    # Audit
+    "time": "When it happened, UTC",
+    "kind": "validation_failure, retry, regeneration or publication",
+    "code": "The fault, the retry's cause, or the outcome",
+    "detail": "What there is to say of it",
+}
+
+
+def describe(schema: pa.Schema, own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The meaning of each column of `schema`; `own` are those of the rubric's dimensions and labels."""
+    known = {**MEANINGS, **(own or {})}
+    return {name: known.get(name, "") for name in schema.names}
+
+
+def reference(tables: Mapping[str, pa.Schema]) -> str:
+    """The tables as Markdown: every column, its type and its meaning."""
+    parts = []
+    for name, schema in tables.items():
+        rows = "\n".join(f"| `{f.name}` | {f.type} | {MEANINGS.get(f.name, '')} |" for f in schema)
+        parts.append(f"## {name}\n\n| column | type | meaning |\n|---|---|---|\n{rows}\n")
+    return "\n".join(parts)

@@ -1,0 +1,59 @@
+"""Prints docs/tables.md: `python -m gavel.reference > docs/tables.md`. A test holds the two equal."""
+
+from __future__ import annotations
+
+from gavel.columns import reference
+from gavel.inference.ledger import SCHEMA as LEDGER
+from gavel.judge.rubric import Rubric
+from gavel.judge.tables import VOLATILE, score_schema, verdict_schema
+from gavel.judge.verdicts import FAULTS
+from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED, SHARD
+from gavel.report.audit import EVENTS
+from gavel.report.quality import SCHEMA as QUALITY
+
+
+def tables_page() -> str:
+    """The reference of tables and reason codes."""
+    bare = Rubric("", 1, "", True, (), (), {})
+    codes = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())
+    reasons = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in REASONS.items())
+    tables = {
+        "logs/raw": RAW,
+        "logs/clean": CLEAN,
+        "logs/rejected": REJECTED,
+        "{task}/shards": SHARD,
+        "{task}/verdicts, {task}/invalid, {task}/regenerated": verdict_schema(bare),
+        "{task}/scores": score_schema(bare, list(CLEAN)),
+        "{task}/quality": QUALITY,
+        "audit/events": EVENTS,
+        "ledger": LEDGER,
+    }
+    return f"""# Tables and reason codes
+
+Every table is Parquet under the suite's `store`, one file a partition: `chat/verdicts/2026-11-02/0.parquet` is the
+shard 0 of the day. Verdicts and scores have, besides the columns below, one nullable column a dimension
+(double) and a label (string) of the rubric.
+
+When a day is judged anew from an empty ledger, these columns differ and all others are equal:
+{", ".join(f"`{name}`" for name in VOLATILE)}.
+
+The warehouse holds the valid scores of every published day: `restricted.{{task}}_scores` with every column, and
+the view `{{task}}_scores` without free text and customer names, for wide access.
+
+## Faults: why a verdict is invalid
+
+| code | meaning |
+|---|---|
+{codes}
+
+## Reasons: why a source row is no record
+
+| code | meaning |
+|---|---|
+{reasons}
+
+{reference(tables)}"""
+
+
+if __name__ == "__main__":
+    print(tables_page(), end="")
