@@ -6,6 +6,7 @@ from assets import build_assets
 from assets.jobs import build_jobs
 from gavel.suite import load_suite
 from resources import build_resources
+from sensors.predictions import prediction_sensors
 
 suite = load_suite()
 
@@ -13,5 +14,6 @@ defs = dg.Definitions(
     assets=build_assets(suite),
     jobs=build_jobs(suite),
     resources=build_resources(suite),
+    sensors=prediction_sensors(suite),
     executor=dg.in_process_executor,
 )

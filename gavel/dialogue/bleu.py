@@ -86,7 +86,7 @@ def score(counts: NDArray[Any]) -> NDArray[np.float64]:
 @cache
 def signature() -> str:
     """sacrebleu's own signature of this BLEU: references, case, tokeniser, smoothing, version."""
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     metric.corpus_score(["one"], [["one"]])  # the signature names the number of references seen
@@ -97,7 +97,8 @@ def signature() -> str:
 def _tokenizer() -> Any:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    return Tokenizer13a()
+    tokenizer: Any = Tokenizer13a
+    return tokenizer()
 
 
 def _tokens(text: str) -> list[str]:

@@ -71,7 +71,9 @@ def load_distribution(folder: Path) -> Corpus:
         if newer:
             corpus = _from_frames(newer, read_json(folder / "dialog_acts.json"), corpus)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise CorpusError(f"{data}: is not of the form of MultiWOZ 2.0 to 2.2 ({error!r})") from error
+        raise CorpusError(
+            f"{data}: is not of the form of MultiWOZ 2.0 to 2.2 ({error!r})"
+        ) from error
     return replace(corpus, fingerprint=fingerprint([data, *newer, *databases.glob("*.json")]))
 
 

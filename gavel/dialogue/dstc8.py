@@ -168,10 +168,13 @@ def _bookings(dialogue: ActDialogue, rows: Rows) -> dict[str, int]:
             domain = _books(act, spoken_of)
             if domain == "taxi":
                 booked["taxi"] = _NO_ROW
-            elif domain is not None and re.fullmatch(r"[0-9]{8}", act.value):
-                if int(act.value) < len(rows[domain]):
-                    booked.setdefault(domain, int(act.value))
+            elif domain is not None and _is_row(act.value, rows[domain]):
+                booked.setdefault(domain, int(act.value))
     return booked
+
+
+def _is_row(reference: str, rows: Sequence[Any]) -> bool:
+    return bool(re.fullmatch(r"[0-9]{8}", reference)) and int(reference) < len(rows)
 
 
 def _books(act: Act, spoken_of: str) -> str | None:
@@ -217,9 +220,7 @@ def _clock(time: str) -> int | None:
     return int(found[1]) * 100 + int(found[2]) if found else None
 
 
-def _answers(
-    said: Sequence[Act], definition: Definition
-) -> tuple[dict[str, dict[str, str]], int]:
+def _answers(said: Sequence[Act], definition: Definition) -> tuple[dict[str, dict[str, str]], int]:
     """The last well-formed value of each slot that the system informed of, and the malformed ones' count."""
     answers: dict[str, dict[str, str]] = {}
     malformed = 0
@@ -299,9 +300,7 @@ def _has_hit(
     )
 
 
-def _satisfies(
-    row: Mapping[str, Any], wanted: Mapping[str, str], heard: Mapping[str, str]
-) -> bool:
+def _satisfies(row: Mapping[str, Any], wanted: Mapping[str, str], heard: Mapping[str, str]) -> bool:
     return all(
         _alike(row, slot, value, likeness)
         for slots, likeness in ((wanted, None), (heard, _LIKENESS))
@@ -375,9 +374,7 @@ def _well_formed_anyway(slot: str, value: str) -> bool:
 
 
 DEFINITIONS = {
-    "dstc8": Definition(
-        _well_formed_dstc8, frozenset(("destination", "departure", "name")), False
-    ),
+    "dstc8": Definition(_well_formed_dstc8, frozenset(("destination", "departure", "name")), False),
     "convlab2": Definition(_well_formed_convlab2, frozenset(("destination", "departure")), True),
 }
 """The two definitions, by the reading that rows of results name."""

@@ -20,7 +20,6 @@ from gavel.dialogue import bleu
 Sums = NDArray[np.float64]
 
 
-
 @dataclass(frozen=True)
 class Figure:
     """A figure: the counts of a row that it needs (None: undefined there), and its value of their sums."""
@@ -83,9 +82,9 @@ FIGURES = (
     Figure(
         "entity_consistency",
         "multiwoz",
-        lambda row: None
-        if row["entities"] is None
-        else [row["consistent_entities"], row["entities"]],
+        lambda row: (
+            None if row["entities"] is None else [row["consistent_entities"], row["entities"]]
+        ),
         _share,
     ),
     Figure("success", "dstc8", _of("success"), _share),
@@ -124,6 +123,15 @@ class Comparison:
     n: int
 
 
+def value(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """The figure over `rows`; None where it is undefined for all of them."""
+    counts = [found for row in rows if (found := figure.counts(row)) is not None]
+    if not counts:
+        return None
+    result = float(figure.value(np.asarray(counts, dtype=np.float64).sum(axis=0)))
+    return None if np.isnan(result) else result
+
+
 def estimate(
     figure: Figure,
     rows: Sequence[Mapping[str, Any]],
@@ -134,15 +142,13 @@ def estimate(
     """The figure over `rows` with its percentile interval over resampled dialogues."""
     counts = [found for row in rows if (found := figure.counts(row)) is not None]
     undefined = len(rows) - len(counts)
-    if not counts:
-        return Estimate(figure.name, None, None, None, 0, undefined)
-    matrix = np.asarray(counts, dtype=np.float64)
-    value = float(figure.value(matrix.sum(axis=0)))
-    if np.isnan(value):
+    point = value(figure, rows)
+    if point is None:
         return Estimate(figure.name, None, None, None, len(counts), undefined)
+    matrix = np.asarray(counts, dtype=np.float64)
     sampled = figure.value(_resampled(matrix, resamples, seed))
     low, high = _interval(sampled[~np.isnan(sampled)], confidence)
-    return Estimate(figure.name, value, low, high, len(counts), undefined)
+    return Estimate(figure.name, point, low, high, len(counts), undefined)
 
 
 def compare(
@@ -179,9 +185,7 @@ def compare(
     moved = _swaps(len(pairs), resamples, seed) @ (second - first)
     shuffled = figure.value(first.sum(axis=0) + moved) - figure.value(second.sum(axis=0) - moved)
     extreme = int((np.abs(shuffled) >= abs(observed) - 1e-9).sum())
-    return Comparison(
-        figure.name, observed, low, high, (extreme + 1) / (resamples + 1), len(pairs)
-    )
+    return Comparison(figure.name, observed, low, high, (extreme + 1) / (resamples + 1), len(pairs))
 
 
 def _resampled(counts: Sums, resamples: int, seed: int) -> Sums:

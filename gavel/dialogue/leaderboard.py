@@ -100,7 +100,9 @@ def published() -> dict[str, dict[str, float]]:
     text = files("gavel.dialogue").joinpath("published.yaml").read_text(encoding="utf-8")
     found: dict[str, dict[str, float]] = yaml.safe_load(text)
     for figures in found.values():
-        figures["combined"] = round((figures["inform"] + figures["success"]) / 2 + figures["bleu"], 2)
+        figures["combined"] = round(
+            (figures["inform"] + figures["success"]) / 2 + figures["bleu"], 2
+        )
     return found
 
 
@@ -114,9 +116,7 @@ def _standings(
     for figure in FIGURES:
         if figure.track != track:
             continue
-        estimated = estimate(
-            figure, rows, settings.resamples, settings.confidence, settings.seed
-        )
+        estimated = estimate(figure, rows, settings.resamples, settings.confidence, settings.seed)
         if estimated.value is None and estimated.n == 0 and figure.name in _OPTIONAL:
             continue
         found.append(

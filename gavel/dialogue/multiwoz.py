@@ -70,13 +70,17 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     counts = _bleu(prepared.responses, corpus.references)
     texts = (
         _bleu(
-            {name: [turn.response for turn in turns] for name, turns in predictions.dialogues.items()},
+            {
+                name: [turn.response for turn in turns]
+                for name, turns in predictions.dialogues.items()
+            },
             {name: [said for _, said in turns] for name, turns in corpus.texts.items()},
         )
         if prepared.lexicalised and corpus.texts
         else None
     )
     readings = {STRICT: options, REFERENCE: options.model_copy(update=AS_PUBLISHED)}
+    strict_gold = _uses_gold(prepared, options)
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
         gold = _uses_gold(prepared, chosen)
@@ -87,10 +91,10 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
                 if chosen.missing_dialogues == "fail":
                     rows.append(_missing_row(name, reading, corpus, prepared))
                 continue
-            if gold == _uses_gold(prepared, options) and (row := strictly.get(name)):
-                if not _hangs_on_a_letter(row, goal, seen[name]):
-                    rows.append({**row, "reading": reading})
-                    continue
+            row = strictly.get(name) if gold == strict_gold else None
+            if row is not None and not _hangs_on_a_letter(row, goal, seen[name]):
+                rows.append({**row, "reading": reading})
+                continue
             outcome = judge(
                 goal, corpus.booked[name], seen[name], corpus.database, chosen.one_letter_values
             )
@@ -113,6 +117,14 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     )
 
 
+def as_seen(
+    predictions: Predictions, corpus: Corpus, options: DialogueOptions
+) -> dict[str, list[Seen]]:
+    """Every turn as the strict reading sees it, to be shown beside the verdict."""
+    prepared = _prepare(predictions, corpus, options)
+    return _seen(predictions, corpus, options, prepared, _uses_gold(prepared, options))
+
+
 def _check(predictions: Predictions, corpus: Corpus, options: DialogueOptions) -> None:
     where = f"predictions of {predictions.system}"
     if unknown := [name for name in predictions.dialogues if name not in corpus.goals]:
@@ -132,9 +144,7 @@ def _check(predictions: Predictions, corpus: Corpus, options: DialogueOptions) -
         )
 
 
-def _prepare(
-    predictions: Predictions, corpus: Corpus, options: DialogueOptions
-) -> _Prepared:
+def _prepare(predictions: Predictions, corpus: Corpus, options: DialogueOptions) -> _Prepared:
     lexicalised = options.responses == "lexicalised" or (
         options.responses == "auto" and not _delexicalised(predictions)
     )
@@ -201,9 +211,7 @@ def _seen(
             active = [domains.from_slots(text) for text in _with_slots(turns, prepared, name)]
         else:
             active = domains.from_states(states)
-        seen[name] = [
-            Seen(*turn) for turn in zip(responses, states, active, strict=False)
-        ]
+        seen[name] = [Seen(*turn) for turn in zip(responses, states, active, strict=False)]
     return seen
 
 
@@ -277,7 +285,8 @@ def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -
 
 def _silence(references: Sequence[str]) -> NDArray[np.int64]:
     """BLEU's counts of saying nothing instead of `references`."""
-    return bleu.statistics([""] * len(references), references).sum(axis=0)
+    counts: NDArray[np.int64] = bleu.statistics([""] * len(references), references).sum(axis=0)
+    return counts
 
 
 def _tracked(

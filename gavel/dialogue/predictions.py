@@ -25,7 +25,16 @@ from gavel.errors import PredictionError
 
 BELIEF_SLOTS = (
     *("pricerange", "price range", "area", "food", "name", "type", "stars", "internet", "parking"),
-    *("destination", "departure", "arrive", "arriveby", "arrive by", "leave", "leaveat", "leave at"),
+    *(
+        "destination",
+        "departure",
+        "arrive",
+        "arriveby",
+        "arrive by",
+        "leave",
+        "leaveat",
+        "leave at",
+    ),
     *("day", "people", "stay", "time", "department"),
     *("book day", "book people", "book stay", "book time"),
     *("bookday", "bookpeople", "bookstay", "booktime"),
@@ -86,13 +95,13 @@ def read_document(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise PredictionError(f"{path}: is no JSON: {error}") from error
     if not isinstance(document, dict) or not document:
-        raise PredictionError(
-            f"{path}: must be an object of dialogue ids, found {_kind(document)}"
-        )
+        raise PredictionError(f"{path}: must be an object of dialogue ids, found {_kind(document)}")
     plain: dict[str, Any] = {}
     for name, content in document.items():
         if plain_id(name) in plain:
-            raise PredictionError(f"{path}: dialogue {plain_id(name)!r} stands there more than once")
+            raise PredictionError(
+                f"{path}: dialogue {plain_id(name)!r} stands there more than once"
+            )
         plain[plain_id(name)] = content
     return plain
 
@@ -119,7 +128,9 @@ def parse_predictions(path: Path, document: Mapping[str, Any]) -> Predictions:
             try:
                 parsed.append(_turn(turn))
             except ValueError as error:
-                raise PredictionError(f"{path}: dialogue {name!r}, turn {number}: {error}") from error
+                raise PredictionError(
+                    f"{path}: dialogue {name!r}, turn {number}: {error}"
+                ) from error
         dialogues[name] = tuple(parsed)
     return Predictions(path.stem, dialogues, content_hash(path))
 
@@ -183,9 +194,15 @@ def parse_belief(text: str) -> State:
         found = list(_SLOT_START.finditer(slots))
         # A slot's name can be a value too (`type guest house`, `name day`): one right after
         # another slot's name is a value.
-        starts = [m for n, m in enumerate(found) if n == 0 or slots[found[n - 1].end() : m.start()].strip(" =:")]
+        starts = [
+            m
+            for n, m in enumerate(found)
+            if n == 0 or slots[found[n - 1].end() : m.start()].strip(" =:")
+        ]
         if slots.strip() and (not starts or slots[: starts[0].start()].strip()):
-            raise ValueError(f"the belief {slots.strip()[:60]!r} of {domain} begins with no known slot")
+            raise ValueError(
+                f"the belief {slots.strip()[:60]!r} of {domain} begins with no known slot"
+            )
         for n, start in enumerate(starts):
             end = starts[n + 1].start() if n + 1 < len(starts) else len(slots)
             value = slots[start.end() : end].strip(" =:,;")
@@ -219,7 +236,9 @@ def _names(key: str, given: Any) -> tuple[str, ...]:
 
 def _results(given: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(given, dict):
-        raise ValueError(f"database must map domains to lists of names or ids, found {_kind(given)}")
+        raise ValueError(
+            f"database must map domains to lists of names or ids, found {_kind(given)}"
+        )
     return {domain: _names(f"database.{domain}", names) for domain, names in given.items()}
 
 
@@ -235,5 +254,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
     return names.get(type(value), "a number" if isinstance(value, int | float) else "nothing")

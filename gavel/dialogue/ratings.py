@@ -43,9 +43,7 @@ def read_ratings(path: Path) -> dict[str, dict[str, list[float]]]:
     return {system: dict(items) for system, items in ratings.items()}
 
 
-def rate(
-    items: dict[str, list[float]], resamples: int, confidence: float, seed: int
-) -> Estimate:
+def rate(items: dict[str, list[float]], resamples: int, confidence: float, seed: int) -> Estimate:
     """The mean of the items' mean ratings, with its percentile interval over resampled items."""
     means = np.array([np.mean(items[item]) for item in sorted(items)])
     draws = np.random.default_rng(seed).integers(0, len(means), (resamples, len(means)))

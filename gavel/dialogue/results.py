@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pandera.polars as pa_schema
+import pandera.polars as pandera
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gavel.dialogue.acts import holds_acts, parse_acts
 from gavel.dialogue.dstc8 import DEFINITIONS, evaluate_acts, load_act_database, signature
+from gavel.dialogue.figures import FIGURES, value
 from gavel.dialogue.loading import load_corpus
 from gavel.dialogue.multiwoz import REFERENCE, STRICT, evaluate
 from gavel.dialogue.predictions import parse_predictions, read_document
@@ -25,10 +27,7 @@ _FAILURE = pa.struct(
     ]
 )
 _TRACKING = pa.struct(
-    [
-        (name, pa.int64())
-        for name in ("turns", "joint", "right", "spurious", "missed", "one_letter")
-    ]
+    [(name, pa.int64()) for name in ("turns", "joint", "right", "spurious", "missed", "one_letter")]
 )
 SCHEMA = pa.schema(
     [
@@ -47,15 +46,15 @@ SCHEMA = pa.schema(
 )
 """Columns that a track does not have are null; `predictions` is the content hash of the file."""
 
-_SHARE = {"checks": pa_schema.Check.in_range(0, 1), "nullable": True}
-RESULTS_VALID = pa_schema.DataFrameSchema(
+RESULTS_VALID = pandera.DataFrameSchema(
     {
-        "track": pa_schema.Column(pl.String, pa_schema.Check.isin(["multiwoz", "dstc8"])),
-        "reading": pa_schema.Column(
-            pl.String, pa_schema.Check.isin([STRICT, REFERENCE, *DEFINITIONS])
-        ),
-        "success": pa_schema.Column(pl.Boolean),
-        **{name: pa_schema.Column(pl.Float64, **_SHARE) for name in ("book", "recall", "f1")},
+        "track": pandera.Column(pl.String, pandera.Check.isin(["multiwoz", "dstc8"])),
+        "reading": pandera.Column(pl.String, pandera.Check.isin([STRICT, REFERENCE, *DEFINITIONS])),
+        "success": pandera.Column(pl.Boolean),
+        **{
+            name: pandera.Column(pl.Float64, pandera.Check.in_range(0, 1), nullable=True)
+            for name in ("book", "recall", "f1")
+        },
     }
 )
 """What every row of results satisfies."""
@@ -80,14 +79,25 @@ def write_results(suite: Suite, settings: Dialogue, system: str, path: Path) -> 
         fingerprint, notes = acts.fingerprint, list[str]()
     else:
         predictions = parse_predictions(file, document)
-        evaluation = evaluate(
-            predictions, load_corpus(corpus_folder), settings.options_of(system)
-        )
+        evaluation = evaluate(predictions, load_corpus(corpus_folder), settings.options_of(system))
         rows, notes = evaluation.rows, evaluation.notes
         signatures = dict(evaluation.signatures)
         fingerprint = predictions.fingerprint
     write_batches(path, SCHEMA, _batches(rows, signatures, fingerprint))
     return notes
+
+
+def standings_of(path: Path) -> dict[str, float]:
+    """The plain figures of a system's results, by reading, for the UI to plot over time."""
+    by_reading: dict[str, list[dict[str, Any]]] = {}
+    for row in pq.read_table(path).to_pylist():
+        by_reading.setdefault(row["reading"], []).append(row)
+    return {
+        f"{reading}/{figure.name}": found
+        for reading, rows in by_reading.items()
+        for figure in FIGURES
+        if figure.track == rows[0]["track"] and (found := value(figure, rows)) is not None
+    }
 
 
 def prediction_file(suite: Suite, settings: Dialogue, system: str) -> Path:
@@ -108,5 +118,3 @@ def _batches(
         {**row, "signature": signatures[row["reading"]], "predictions": fingerprint} for row in rows
     ]
     return list(pa.Table.from_pylist(full, schema=SCHEMA).to_batches())
-
-

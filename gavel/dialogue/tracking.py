@@ -29,9 +29,7 @@ class Tracking:
     one_letter: int = 0
 
 
-def track(
-    predicted: Sequence[State], gold: Sequence[State], one_letter: OneLetter
-) -> Tracking:
+def track(predicted: Sequence[State], gold: Sequence[State], one_letter: OneLetter) -> Tracking:
     """Compare the states of a dialogue turn by turn.
 
     Joint goal accuracy is joint / turns: all slots of all domains, no more and no less, with equal
