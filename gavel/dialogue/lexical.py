@@ -23,11 +23,14 @@ _NUMBERS = re.compile(
     r"|(?P<value_price>£\s?\d+(?:\.\d+)?|\b\d+(?:\s?\.\s?\d+)?\s(?:pounds?|gbp)\b)"
     r"|(?P<value_phone>\b\d{5}\s?\d{5,6}\b)"
     r"|(?P<train_id>\btr\s?\d{4}\b)"
-    r"|(?P<value_postcode>\bcb\d{1,2}\s?,?\s?\d[a-z]{2}\b)"
-    r"|(?P<value_reference>\b(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{8}\b|\b\d{8}\b"
-    r"|(?<=reference number is )[a-z]{8}\b|(?<=reference number is : )[a-z]{8}\b"
-    r"|(?<=reference number: )[a-z]{8}\b|(?<=reference number : )[a-z]{8}\b|(?<=reference is )[a-z]{8}\b)"
+    r"|(?P<value_postcode>\b[a-z]{2}\d{1,2}\s?,?\s?\d[a-z]{2}\b)"
+    r"|(?P<value_reference>\b(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{8}\b|\b\d{8}\b)"
     r"|(?P<value_count>\b\d{1,3}\b)"
+)
+# A reference may be letters alone; then the words before it tell it from a word.
+_NAMED_REFERENCE = re.compile(
+    r"\b(?:ref|reference|confirm|confirmation)\W*(?:(?:number|code|no)\W*)?(?:is\W*)?"
+    r"(?P<value_reference>[a-z0-9]{8})\b"
 )
 # Columns whose values become slots; those of an entity alone also say which domain is spoken of.
 _COLUMNS = {
@@ -118,14 +121,14 @@ class Lexicon:
         return False
 
     def _spans(self, text: str) -> Iterator[_Span]:
-        """What was found in `text`, from left to right, without overlaps; phrases before numbers."""
-        phrases = list(self._found(text))
-        numbers = [
-            _Span(*found.span(), *self._meaning(found))
-            for found in _NUMBERS.finditer(text)
-            if not any(p.start < found.end() and found.start() < p.end for p in phrases)
-        ]
-        return iter(sorted([*phrases, *numbers], key=lambda span: span.start))
+        """What was found in `text`, from left to right, without overlaps: phrases, then numbers."""
+        spans = list(self._found(text))
+        for pattern in (_NAMED_REFERENCE, _NUMBERS):
+            for found in pattern.finditer(text):
+                start, end = found.span(str(found.lastgroup))
+                if not any(span.start < end and start < span.end for span in spans):
+                    spans.append(_Span(start, end, *self._meaning(found)))
+        return iter(sorted(spans, key=lambda span: span.start))
 
     def _found(self, text: str) -> Iterator[_Span]:
         words = list(_WORD.finditer(text))
@@ -145,7 +148,7 @@ class Lexicon:
     def _meaning(self, found: re.Match[str]) -> tuple[str, frozenset[Entity]]:
         """The slot of a number and whose it is: a phone says which domain is spoken of."""
         slot = str(found.lastgroup)
-        digits = re.sub(r"[\s,]", "", found[0])
+        digits = re.sub(r"[\s,]", "", found[slot])
         if slot == "train_id":
             known = digits in self._trains
             return slot, frozenset([("train", digits.upper())]) if known else frozenset()
