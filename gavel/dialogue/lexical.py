@@ -133,14 +133,19 @@ class Lexicon:
     def _found(self, text: str) -> Iterator[_Span]:
         words = list(_WORD.finditer(text))
         plain = [_plain(word[0]) for word in words]
+        # A phrase may end in a possessive that is not its own: "gull cottage's".
+        bare = [_plain(word[0].partition("'")[0]) for word in words]
         at = 0
         while at < len(words):
-            for phrase in self._phrases.get(plain[at], ()):
-                length = len(phrase.words)
-                if tuple(plain[at : at + length]) == phrase.words:
-                    end = words[at + length - 1].end()
+            for phrase in (*self._phrases.get(plain[at], ()), *self._phrases.get(bare[at], ())):
+                last = at + len(phrase.words) - 1
+                if last >= len(words) or tuple(plain[at:last]) != phrase.words[:-1]:
+                    continue
+                if phrase.words[-1] in (plain[last], bare[last]):
+                    own = phrase.words[-1] == plain[last]
+                    end = words[last].end() if own else words[last].start() + len(bare[last])
                     yield _Span(words[at].start(), end, phrase.slot, phrase.entities)
-                    at += length
+                    at = last + 1
                     break
             else:
                 at += 1

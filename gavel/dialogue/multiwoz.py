@@ -275,6 +275,7 @@ def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -
     no_state = all(state is None for states in prepared.own_states.values() for state in states)
     return {
         **_row(name, reading, outcome, _silence(references)),
+        **_consistency(None),
         "missing": True,
         "bleu_text": _silence(spoken).tolist() if spoken else None,
         "tracking": None

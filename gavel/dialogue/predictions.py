@@ -23,23 +23,29 @@ from gavel.dialogue.corpus import State, plain_id
 from gavel.dialogue.normalise import DOMAINS
 from gavel.errors import PredictionError
 
-BELIEF_SLOTS = (
-    *("pricerange", "price range", "area", "food", "name", "type", "stars", "internet", "parking"),
-    *(
-        "destination",
-        "departure",
-        "arrive",
-        "arriveby",
-        "arrive by",
-        "leave",
-        "leaveat",
-        "leave at",
-    ),
-    *("day", "people", "stay", "time", "department"),
-    *("book day", "book people", "book stay", "book time"),
-    *("bookday", "bookpeople", "bookstay", "booktime"),
+_STAY = ("day", "people", "stay", "time")
+_BOOKING = tuple(f"{book}{slot}" for book in ("", "book", "book ") for slot in _STAY)
+_TRAVEL = (
+    "destination",
+    "departure",
+    "arrive",
+    "arriveby",
+    "arrive by",
+    "leave",
+    "leaveat",
+    "leave at",
 )
-"""Slot names that a belief written as text may hold."""
+_PLACE = ("name", "area", "type", "pricerange", "price range")
+BELIEF_SLOTS: Mapping[str, tuple[str, ...]] = {
+    "restaurant": (*_PLACE, "food", *_BOOKING),
+    "hotel": (*_PLACE, "stars", "internet", "parking", *_BOOKING),
+    "attraction": _PLACE,
+    "train": (*_TRAVEL, *_BOOKING),
+    "taxi": _TRAVEL,
+    "hospital": ("department",),
+    "police": (),
+}
+"""Slot names that a belief written as text may hold, by domain: elsewhere they may be words of a value."""
 
 _MARKED = re.compile(
     r"<sos_(?P<ubar>[abr])>(?P<u>.*?)<eos_(?P=ubar)>"
@@ -47,9 +53,13 @@ _MARKED = re.compile(
     re.DOTALL,
 )
 _PARTS = {"b": "belief", "a": "action", "r": "response"}
-_SLOT_START = re.compile(
-    r"\b(" + "|".join(sorted(map(re.escape, BELIEF_SLOTS), key=len, reverse=True)) + r")\b"
-)
+_SLOT_START = {
+    domain: re.compile(
+        r"\b(" + "|".join(sorted(map(re.escape, slots), key=len, reverse=True)) + r")\b"
+    )
+    for domain, slots in BELIEF_SLOTS.items()
+    if slots
+}
 
 
 @dataclass(frozen=True)
@@ -191,23 +201,29 @@ def parse_belief(text: str) -> State:
     """
     state: dict[str, dict[str, str | None]] = {}
     for domain, slots in _by_domain(text.strip()):
-        found = list(_SLOT_START.finditer(slots))
-        # A slot's name can be a value too (`type guest house`, `name day`): one right after
-        # another slot's name is a value.
-        starts = [
-            m
-            for n, m in enumerate(found)
-            if n == 0 or slots[found[n - 1].end() : m.start()].strip(" =:")
-        ]
+        starts = _starts(domain, slots)
         if slots.strip() and (not starts or slots[: starts[0].start()].strip()):
             raise ValueError(
-                f"the belief {slots.strip()[:60]!r} of {domain} begins with no known slot"
+                f"the belief {slots.strip()[:60]!r} of {domain} begins with no known slot; "
+                f"accepted: {', '.join(BELIEF_SLOTS[domain]) or 'none'}"
             )
-        for n, start in enumerate(starts):
-            end = starts[n + 1].start() if n + 1 < len(starts) else len(slots)
+        ends = [*(start.start() for start in starts[1:]), len(slots)]
+        for start, end in zip(starts, ends, strict=False):
             value = slots[start.end() : end].strip(" =:,;")
             state.setdefault(domain, {})[start[1].replace(" ", "")] = value
     return state
+
+
+def _starts(domain: str, slots: str) -> list[re.Match[str]]:
+    """Where the slots begin. A slot's name without a value, or a second time, is a word of a value."""
+    starts: list[re.Match[str]] = []
+    found = list(_SLOT_START[domain].finditer(slots)) if domain in _SLOT_START else []
+    for start in found:
+        has_value = slots[start.end() :].strip(" =:,;")
+        follows = not starts or slots[starts[-1].end() : start.start()].strip(" =:")
+        if has_value and follows and start[1] not in {earlier[1] for earlier in starts}:
+            starts.append(start)
+    return starts
 
 
 def _by_domain(text: str) -> list[tuple[str, str]]:

@@ -134,8 +134,7 @@ def test_the_original_files_give_the_prepared_corpus(corpus: Corpus, original: C
 def test_the_words_people_said_give_what_their_delexicalised_form_gives(original: Corpus) -> None:
     said = {
         name: [
-            Turn(text, state)
-            for (_, text), state in zip(turns, original.states[name], strict=True)
+            Turn(text, state) for (_, text), state in zip(turns, original.states[name], strict=True)
         ]
         for name, turns in original.texts.items()
     }

@@ -210,6 +210,8 @@ def test_joint_goal_and_slots() -> None:
 def test_the_signature_names_what_determines_the_figures() -> None:
     corpus = corpus_of({"d": goal(restaurant=({}, []))})
     evaluation = evaluate(predictions_of(d=[turn("x [value_name]", {})]), corpus, DialogueOptions())
-    assert "|missing:fail|states:empty|turns:error|oneletter:equal|" in evaluation.signatures["strict"]
+    assert (
+        "|missing:fail|states:empty|turns:error|oneletter:equal|" in evaluation.signatures["strict"]
+    )
     assert "|missing:skip|states:gold|" in evaluation.signatures["reference"]
     assert "tok:13a|smooth:exp" in evaluation.signatures["strict"]

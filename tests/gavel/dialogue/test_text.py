@@ -21,7 +21,24 @@ from gavel.dialogue.moses import round_trip
 TOKENIZER, DETOKENIZER = MosesTokenizer(lang="en"), MosesDetokenizer(lang="en")
 PIECES = [
     *("a", "b1", "it's", "'s", "'", '"', "``", "“", "a.", "c,", "1,000", "x-y", "--", ".", "?"),
-    *("(", "$", "£5", "mr.", "no. 5", "é", "&", "[x]", "<", "|", "\t", "\n", "中", "s'", "_", "NAME"),
+    *(
+        "(",
+        "$",
+        "£5",
+        "mr.",
+        "no. 5",
+        "é",
+        "&",
+        "[x]",
+        "<",
+        "|",
+        "\t",
+        "\n",
+        "中",
+        "s'",
+        "_",
+        "NAME",
+    ),
     *("&apos;", "@-@", "\u00a0", ":", "12:30", "e.g.", "...", "", "cannot", "you 're"),
 ]
 texts = st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join)
