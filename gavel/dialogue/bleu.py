@@ -6,15 +6,15 @@ counted once, for all segments together, and the score is taken of any sum of th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")
+_LARGEST = 2**62
 
 ORDER = 4
 STATISTICS = 2 * ORDER + 2
@@ -23,18 +23,14 @@ STATISTICS = 2 * ORDER + 2
 
 def statistics(responses: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
     """The counts of every response against its one reference, tokenised by sacrebleu's 13a: n x 10."""
-    words: dict[str, int] = {}
+    words = _Words()
     ids, segments = [], []
     for texts in (responses, references):
-        tokens = [_tokens(text) for text in texts]
-        lengths = np.array([len(found) for found in tokens], dtype=np.int64)
-        ids.append(
-            np.array(
-                [words.setdefault(word, len(words)) for found in tokens for word in found],
-                dtype=np.int64,
-            )
+        numbered = [words.of(text) for text in texts]
+        ids.append(np.fromiter(chain.from_iterable(numbered), dtype=np.int64))
+        segments.append(
+            np.repeat(np.arange(len(texts)), np.fromiter(map(len, numbered), dtype=np.int64))
         )
-        segments.append(np.repeat(np.arange(len(texts)), lengths))
     count = len(responses)
     result = np.zeros((count, STATISTICS), dtype=np.int64)
     for side, column in enumerate((2 * ORDER, 2 * ORDER + 1)):
@@ -46,14 +42,14 @@ def statistics(responses: Sequence[str], references: Sequence[str]) -> NDArray[n
     for n in range(ORDER):
         if n:
             whole = segment[:-n] == segment[n:] if n < len(segment) else np.zeros(0, dtype=bool)
-            _, code = np.unique(
-                code[: len(whole)] * (len(words) + 1) + word[n:], return_inverse=True
-            )
+            code = code[: len(whole)] * (len(words.numbers) + 1) + word[n:]
+            if len(code) and int(code.max()) * max(count, len(words.numbers) + 1) >= _LARGEST:
+                _, code = np.unique(code, return_inverse=True)
         else:
             whole = np.ones(len(segment), dtype=bool)
         start = segment[: len(whole)][whole]
         gram = code[whole]
-        grams = int(gram.max()) + 1 if len(gram) else 1
+        grams = int(gram.max()) + 1 if len(gram) else 1  # count * grams stays below _LARGEST
         own = start < count
         said, times_said = np.unique(start[own] * grams + gram[own], return_counts=True)
         asked, times_asked = np.unique(
@@ -101,14 +97,27 @@ def _tokenizer() -> Any:
     return tokenizer()
 
 
-def _tokens(text: str) -> list[str]:
-    """The tokens of sacrebleu's 13a; its rules look at neighbouring characters only, so that a text
-    can be cut at any space between letters or digits, and each piece be tokenised once."""
-    return [token for piece in _BETWEEN_WORDS.split(text) for token in _piece(piece)]
+class _Words(dict[str, tuple[int, ...]]):
+    """The tokens of each word, numbered. 13a looks at neighbouring characters only: words are apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: dict[str, int] = {}
+        self._texts: dict[str, list[int]] = {}
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        self[word] = tuple(
+            self.numbers.setdefault(token, len(self.numbers)) for token in _word(word)
+        )
+        return self[word]
+
+    def of(self, text: str) -> list[int]:
+        """The numbers of the tokens of `text`."""
+        if (known := self._texts.get(text)) is None:
+            known = self._texts[text] = [n for word in text.split(" ") for n in self[word]]
+        return known
 
 
 @lru_cache(maxsize=100_000)
-def _piece(text: str) -> tuple[str, ...]:
-    if text.isascii() and text.isalnum():
-        return (text,)
-    return tuple(_tokenizer()(text.rstrip()).split())
+def _word(text: str) -> tuple[str, ...]:
+    return tuple(_tokenizer()(text).split())

@@ -29,10 +29,10 @@ ONE_LETTER = 1
 """Values this long or shorter are part of nearly every name, so that they match nearly everything."""
 
 _FUZZY = {
-    "hotel": {"name"},
-    "attraction": {"name"},
-    "restaurant": {"name", "food"},
-    "train": {"departure", "destination"},
+    "hotel": ("name",),
+    "attraction": ("name",),
+    "restaurant": ("name", "food"),
+    "train": ("departure", "destination"),
 }
 # Columns that are no constraint, whatever a state says.
 _IGNORED = {
@@ -132,8 +132,8 @@ def one_letter_slots(domain: str, constraints: Mapping[str, str | None]) -> list
     """The slots whose value of one letter would match every name that holds it."""
     return [
         slot
-        for slot, given in constraints.items()
-        if given and len(given) <= ONE_LETTER and slot in _FUZZY.get(domain, ())
+        for slot in _FUZZY.get(domain, ())
+        if (given := constraints.get(slot)) and len(given) <= ONE_LETTER
     ]
 
 

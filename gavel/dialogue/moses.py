@@ -17,9 +17,21 @@ _BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])\s(?=[A-Za-z0-9])")
 _QUOTES = re.compile(r"[\'\"„“”`]+")
 
 
+class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
+    """sacremoses' tokeniser, which makes sets of thousands of letters anew at each question."""
+
+    _lower, _alpha = frozenset(MosesTokenizer.IsLower), frozenset(MosesTokenizer.IsAlpha)
+
+    def islower(self, text: str) -> bool:
+        return self._lower.issuperset(text)
+
+    def isanyalpha(self, text: str) -> bool:
+        return not self._alpha.isdisjoint(text)
+
+
 @cache
 def _moses() -> tuple[MosesTokenizer, MosesDetokenizer]:
-    return MosesTokenizer(lang="en"), MosesDetokenizer(lang="en")
+    return _Tokenizer(lang="en"), MosesDetokenizer(lang="en")
 
 
 @lru_cache(maxsize=100_000)

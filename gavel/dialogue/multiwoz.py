@@ -81,11 +81,13 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     )
     readings = {STRICT: options, REFERENCE: options.model_copy(update=AS_PUBLISHED)}
     strict_gold = _uses_gold(prepared, options)
+    seen: dict[str, list[Seen]] = {}
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
         gold = _uses_gold(prepared, chosen)
         strictly = {row["dialogue_id"]: row for row in rows}
-        seen = _seen(predictions, corpus, chosen, prepared, gold)
+        if reading == STRICT or gold != strict_gold:
+            seen = _seen(predictions, corpus, chosen, prepared, gold)
         for name, goal in corpus.goals.items():
             if name not in seen:
                 if chosen.missing_dialogues == "fail":

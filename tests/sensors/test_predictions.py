@@ -27,7 +27,7 @@ def test_new_changed_touched_and_gone() -> None:
 
 
 def test_a_tick_is_bounded_and_the_next_goes_on() -> None:
-    found = {name: (1, 1) for name in HASHES}
+    found = dict.fromkeys(HASHES, (1, 1))
     first = decide(found, {}, HASHES.__getitem__, most=2)
     assert list(first.run_keys) == ["a", "b"]
     second = decide(found, first.known, HASHES.__getitem__, most=2)
