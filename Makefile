@@ -38,6 +38,7 @@ types: setup
 bench: setup  ## every benchmark; results in benchmarks/results/
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/judging.py
+	$(BIN)/python benchmarks/dialogue.py
 
 clean:  ## forget every result of the demo and every run
 	rm -rf data .dagster

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from assets.dialogue import EVALUATE, SYSTEMS
 from assets.jobs import steps_of_a_day
+from gavel.dialogue.results import systems
 from gavel.errors import GavelError
-from gavel.report.summary import summary
+from gavel.report.summary import standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
 
@@ -45,6 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 1
             print(" done")
         print(summary(suite, Store(suite.path(suite.store)), days))
+        failures = evaluate_dialogue_systems(suite)
+        if suite.dialogue is not None:
+            print(standings(suite, Store(suite.path(suite.store))))
+        for failed in failures:
+            print(failed, file=sys.stderr)
+        if failures:
+            return 1
     except GavelError as error:
         print(f"gavel-evaluate: {error}", file=sys.stderr)
         return 2
@@ -68,6 +77,25 @@ def evaluate_day(suite: Suite, day: str) -> str | None:
                 return f"{name}, partition {partition}: {_why(result)}"
             print(".", end="", flush=True)
     return None
+
+
+def evaluate_dialogue_systems(suite: Suite) -> list[str]:
+    """Evaluate every system of the dialogue benchmark; return why some could not be, a sentence each."""
+    from definitions import defs
+
+    failures: list[str] = []
+    if suite.dialogue is None:
+        return failures
+    found = systems(suite, suite.dialogue)
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions(str(SYSTEMS.name), found)
+        for system in found:
+            result = defs.resolve_job_def(EVALUATE).execute_in_process(
+                instance=instance, partition_key=system, raise_on_error=False, run_config=_QUIET
+            )
+            if not result.success:
+                failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
+    return failures
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:

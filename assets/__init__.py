@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.dialogue import dialogue_assets
 from assets.logs import log_assets
 from assets.reporting import report_assets
 from assets.task import task_assets
@@ -9,10 +10,11 @@ from gavel.suite import Suite
 
 
 def build_assets(suite: Suite) -> list[dg.AssetsDefinition]:
-    """Every asset of the daily evaluation: the logs, one chain a task, the audit and the report."""
+    """Every asset: the logs, one chain a task, the audit and the report; the benchmarks."""
     tasks = suite.task_names()
     return [
         *log_assets(suite),
         *(asset for task in tasks for asset in task_assets(suite, task)),
         *report_assets(suite, tasks),
+        *dialogue_assets(suite),
     ]

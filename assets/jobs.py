@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.dialogue import dialogue_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
 from gavel.suite import Suite
 
@@ -22,7 +23,7 @@ def regenerate_job(task: str) -> str:
 
 
 def build_jobs(suite: Suite) -> Sequence[Any]:
-    """Every job of the daily evaluation."""
+    """Every job of the daily evaluation, and of the benchmarks."""
     tasks = suite.task_names()
     return [
         dg.define_asset_job(
@@ -61,6 +62,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
             description="Score, publish and report one day whose shards are all judged.",
         ),
         _whole_day(suite),
+        *dialogue_jobs(suite),
     ]
 
 

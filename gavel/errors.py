@@ -17,6 +17,14 @@ class RubricError(GavelError):
     """A rubric, label list or prompt template under `prompts/` is wrong."""
 
 
+class CorpusError(GavelError):
+    """The benchmark's corpus (goals, references, states, databases) is missing or malformed."""
+
+
+class PredictionError(GavelError):
+    """A prediction file is malformed, or does not fit the corpus: file, dialogue and turn are named."""
+
+
 class StoreError(GavelError):
     """A table cannot be read or written: it is missing, the disk is full, a column changed its type."""
 

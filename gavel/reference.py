@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from gavel.columns import reference
+from gavel.dialogue.inform import REASONS as FAILURES
+from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
+from gavel.dialogue.results import SCHEMA as RESULTS
 from gavel.inference.ledger import SCHEMA as LEDGER
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import VOLATILE, score_schema, verdict_schema
@@ -17,6 +20,7 @@ def tables_page() -> str:
     bare = Rubric("", 1, "", True, (), (), {})
     codes = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())
     reasons = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in REASONS.items())
+    failed = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAILURES.items())
     tables = {
         "logs/raw": RAW,
         "logs/clean": CLEAN,
@@ -26,6 +30,9 @@ def tables_page() -> str:
         "{task}/scores": score_schema(bare, list(CLEAN)),
         "{task}/quality": QUALITY,
         "audit/events": EVENTS,
+        "dialogue/results": RESULTS,
+        "dialogue/leaderboard": STANDINGS,
+        "dialogue/comparisons": COMPARISONS,
         "ledger": LEDGER,
     }
     return f"""# Tables and reason codes
@@ -51,6 +58,12 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 | code | meaning |
 |---|---|
 {reasons}
+
+## Failures: why a dialogue of the benchmark failed
+
+| code | meaning |
+|---|---|
+{failed}
 
 {reference(tables)}"""
 

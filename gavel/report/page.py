@@ -136,7 +136,7 @@ def render_day(report: DayReport) -> str:
     records, unresolved = total("records"), total("unresolved")
     broken = [equality for equality in report.equalities if not equality.holds]
     return (
-        _environment()
+        environment()
         .get_template("day.html.j2")
         .render(
             report=report,
@@ -172,7 +172,7 @@ def render_record(report: RecordReport) -> str:
         return {k: v for k, v in row.items() if k not in own and v is not None}
 
     return (
-        _environment()
+        environment()
         .get_template("record.html.j2")
         .render(
             report=report,
@@ -405,7 +405,8 @@ def _known(values: Any) -> list[float]:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates that escape everything and refuse names nobody set."""
     environment = Environment(
         loader=PackageLoader("gavel.report"),
         autoescape=True,

@@ -41,6 +41,29 @@ def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def standings(suite: Suite, store: Store) -> str:
+    """The leaderboard of the dialogue benchmark: systems by figures, the reference's beside the strict."""
+    table = pq.read_table(store.existing("dialogue/leaderboard")).to_pylist()
+    lines = ["", f"{suite.name}: dialogue benchmark"]
+    for track in dict.fromkeys(row["track"] for row in table):
+        rows = [row for row in table if row["track"] == track]
+        names = list(dict.fromkeys(row["figure"] for row in rows))
+        lines += ["", f"{track:<22} " + " ".join(f"{name:>18}" for name in names)]
+        for system, reading in dict.fromkeys((row["system"], row["reading"]) for row in rows):
+            values = {
+                row["figure"]: row["value"]
+                for row in rows
+                if (row["system"], row["reading"]) == (system, reading)
+            }
+            shown = (values.get(name) for name in names)
+            lines.append(
+                f"{f'{system}, {reading}':<22} "
+                + " ".join(f"{'-':>18}" if value is None else f"{value:18.2f}" for value in shown)
+            )
+    lines += ["", f"leaderboard {store.root / 'dialogue' / 'leaderboard.html'}"]
+    return "\n".join(lines)
+
+
 def _task(suite: Suite, store: Store, task: str, days: Sequence[str]) -> list[str]:
     tables = [Figures(pq.read_table(store.existing(f"{task}/quality", day))) for day in days]
 

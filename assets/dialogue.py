@@ -1,0 +1,192 @@
+"""The task-oriented dialogue benchmark: one partition a system, and the leaderboard over all of them."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from assets.tables import (
+    CODE_VERSION,
+    OWNERS,
+    VALID_ROWS,
+    Result,
+    check_spec,
+    declared_asset,
+    table_result,
+    told_plainly,
+    valid_rows,
+    warning,
+)
+from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
+from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
+from gavel.report.dialogue import DialoguePages, render_leaderboard
+from gavel.store.files import Store, replacing
+from gavel.store.tables import write_batches
+from gavel.suite import Dialogue, Suite
+from resources import ParquetStore
+
+RESULTS, PAGES, LEADERBOARD, COMPARISONS = (
+    dg.AssetKey(["dialogue", name]) for name in ("results", "pages", "leaderboard", "comparisons")
+)
+GROUP = "dialogue"
+EVALUATE = "evaluate_dialogue_system"
+
+SYSTEMS = dg.DynamicPartitionsDefinition(name="dialogue_systems")
+"""One partition a system, made when its prediction file arrives."""
+
+
+def dialogue_assets(suite: Suite) -> list[dg.AssetsDefinition]:
+    """dialogue/results and pages by system, leaderboard and comparisons; none without the section."""
+    if (settings := suite.dialogue) is None:
+        return []
+    return [_results(suite, settings), _pages(suite, settings), _leaderboard(suite, settings)]
+
+
+def dialogue_jobs(suite: Suite) -> list[Any]:
+    """The job that evaluates one system and ranks it among the others."""
+    if suite.dialogue is None:
+        return []
+    return [
+        dg.define_asset_job(
+            EVALUATE,
+            selection=dg.AssetSelection.groups(GROUP),
+            description="Evaluate one system's predictions, and make the leaderboard anew.",
+        )
+    ]
+
+
+def _results(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
+    @declared_asset(
+        RESULTS,
+        "One row a dialogue and reading: Inform, Success and the rest, with the reason of each failure.",
+        group=GROUP,
+        kinds={"parquet"},
+        partitions=SYSTEMS,
+        checks=[
+            check_spec(VALID_ROWS, RESULTS, "Every row fits its schema"),
+            check_spec("complete", RESULTS, "Nothing is missing or odd", blocking=False),
+        ],
+    )
+    def results(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
+        system = context.partition_key
+        path = store.files.table("dialogue/results", system)
+        notes = write_results(suite, settings, system, path)
+        for note in notes:
+            context.log.warning(note)
+        return table_result(
+            RESULTS.path,
+            path,
+            metadata=standings_of(path),
+            checks=[
+                valid_rows(path, RESULTS_VALID),
+                warning("complete", notes, {"notes": len(notes)}),
+            ],
+        )
+
+    return results
+
+
+def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
+    @declared_asset(
+        PAGES,
+        "What went wrong with a system: a list of reasons, and failed dialogues with marks.",
+        group=GROUP,
+        kinds={"html"},
+        partitions=SYSTEMS,
+        deps=[RESULTS],
+    )
+    def pages(context: dg.AssetExecutionContext, store: ParquetStore) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        system = context.partition_key
+        made = DialoguePages(
+            suite, settings, system, store.files.existing("dialogue/results", system)
+        )
+        shown = made.failed()[: settings.pages]
+        folder = store.files.root / "dialogue" / "pages" / system
+        texts = {"index": made.index(shown), **{name: made.render(name) for name in shown}}
+        for name, text in texts.items():
+            _write(folder / f"{name}.html", text)
+        for page in folder.glob("*.html"):
+            if page.stem not in texts:
+                page.unlink()
+        return dg.MaterializeResult(
+            metadata={
+                "failed": len(made.failed()),
+                "path": dg.MetadataValue.path(str(folder / "index.html")),
+            }
+        )
+
+    return pages
+
+
+def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
+    def spec(key: dg.AssetKey, description: str, kinds: set[str]) -> dg.AssetSpec:
+        return dg.AssetSpec(
+            key,
+            deps=[RESULTS],
+            group_name=GROUP,
+            kinds=kinds,
+            owners=OWNERS,
+            code_version=CODE_VERSION,
+            description=description,
+        )
+
+    @dg.multi_asset(
+        name="dialogue_leaderboard",
+        specs=[
+            spec(
+                LEADERBOARD,
+                "Systems x figures with intervals, published figures and signatures; and its page.",
+                {"html", "parquet"},
+            ),
+            spec(COMPARISONS, "Paired tests of every two systems by every figure.", {"parquet"}),
+        ],
+        check_specs=[check_spec(VALID_ROWS, LEADERBOARD, "Every row fits its schema")],
+    )
+    @told_plainly
+    def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> tuple[Result, Result]:
+        files = store.files
+        with _alone(files):
+            results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
+            standings, comparisons = leaderboard(suite, settings, results)
+            paths = {
+                name: _written(files, f"dialogue/{name}", table)
+                for name, table in (("leaderboard", standings), ("comparisons", comparisons))
+            }
+            page = files.root / "dialogue" / "leaderboard.html"
+            _write(page, render_leaderboard(suite.name, standings, comparisons))
+        return (
+            table_result(
+                LEADERBOARD.path,
+                paths["leaderboard"],
+                metadata={"systems": len(results), "page": dg.MetadataValue.path(str(page))},
+                checks=[valid_rows(paths["leaderboard"], STANDINGS_VALID)],
+            ),
+            table_result(COMPARISONS.path, paths["comparisons"]),
+        )
+
+    return ranked
+
+
+@contextmanager
+def _alone(files: Store) -> Iterator[None]:
+    """Runs of several systems end at once; each must read what the one before it has written."""
+    lock = files.root / "dialogue" / ".leaderboard.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _written(files: Store, name: str, table: pa.Table) -> Path:
+    path = files.table(name)
+    write_batches(path, table.schema, table.to_batches())
+    return path
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

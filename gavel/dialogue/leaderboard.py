@@ -1,0 +1,189 @@
+"""The leaderboard: systems x figures with intervals and published values, and the paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pandera.polars as pandera
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from gavel.dialogue.figures import FIGURES, compare, estimate, holm
+from gavel.dialogue.multiwoz import REFERENCE, STRICT
+from gavel.dialogue.predictions import content_hash
+from gavel.dialogue.ratings import rate, read_ratings
+from gavel.dialogue.results import prediction_file
+from gavel.suite import Dialogue, Suite
+
+COMPARED = (STRICT, "dstc8")
+"""The readings whose systems are tested against each other."""
+
+_NUMBERS = ("value", "low", "high")
+STANDINGS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("system", "track", "reading", "figure", "scale")),
+        *((name, pa.float64()) for name in _NUMBERS),
+        *((name, pa.int64()) for name in ("n", "undefined")),
+        ("published", pa.float64()),
+        ("outdated", pa.bool_()),
+        ("signature", pa.string()),
+    ]
+)
+"""One row a system, reading and figure; `outdated`: the prediction file has changed or gone since."""
+
+COMPARISONS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("track", "reading", "figure", "first", "second")),
+        *((name, pa.float64()) for name in ("difference", "low", "high", "p", "p_holm")),
+        ("n", pa.int64()),
+    ]
+)
+"""One row a pair of systems and figure: first minus second over the dialogues that both have."""
+
+_FINITE = pandera.Check(lambda data: data.lazyframe.select(pl.col(data.key).is_finite()))
+STANDINGS_VALID = pandera.DataFrameSchema(
+    {
+        "system": pandera.Column(pl.String),
+        "figure": pandera.Column(pl.String),
+        # An undefined figure is null; NaN would look like a number.
+        **{name: pandera.Column(pl.Float64, _FINITE, nullable=True) for name in _NUMBERS},
+        "n": pandera.Column(pl.Int64, pandera.Check.ge(0)),
+    }
+)
+"""What every row of the leaderboard satisfies."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def leaderboard(
+    suite: Suite, settings: Dialogue, results: Sequence[Path]
+) -> tuple[pa.Table, pa.Table]:
+    """The standings and the comparisons of the systems whose results are in `results`.
+
+    Raises:
+        PredictionError: the table of human ratings is malformed.
+    """
+    by_reading: dict[tuple[str, str], dict[str, Rows]] = {}
+    for path in sorted(results):
+        for row in pq.read_table(path).to_pylist():
+            key = (row["track"], row["reading"])
+            by_reading.setdefault(key, {}).setdefault(row["system"], []).append(row)  # type: ignore[attr-defined]
+    standings = [
+        standing
+        for (track, reading), systems in sorted(by_reading.items())
+        for system, rows in sorted(systems.items())
+        for standing in _standings(suite, settings, system, track, reading, rows)
+    ]
+    standings += _rated(suite, settings)
+    comparisons = [
+        comparison
+        for (track, reading), systems in sorted(by_reading.items())
+        if reading in COMPARED
+        for comparison in _comparisons(settings, track, reading, systems)
+    ]
+    return (
+        pa.Table.from_pylist(standings, schema=STANDINGS),
+        pa.Table.from_pylist(comparisons, schema=COMPARISONS),
+    )
+
+
+@cache
+def published() -> dict[str, dict[str, float]]:
+    """Published figures by system, as far as they are known."""
+    text = files("gavel.dialogue").joinpath("published.yaml").read_text(encoding="utf-8")
+    found: dict[str, dict[str, float]] = yaml.safe_load(text)
+    for figures in found.values():
+        figures["combined"] = round(
+            (figures["inform"] + figures["success"]) / 2 + figures["bleu"], 2
+        )
+    return found
+
+
+def _standings(
+    suite: Suite, settings: Dialogue, system: str, track: str, reading: str, rows: Rows
+) -> list[dict[str, Any]]:
+    file = prediction_file(suite, settings, system)
+    outdated = not file.exists() or content_hash(file) != rows[0]["predictions"]
+    known = published().get(system.lower(), {}) if reading == REFERENCE else {}
+    found = []
+    for figure in FIGURES:
+        if figure.track != track:
+            continue
+        estimated = estimate(figure, rows, settings.resamples, settings.confidence, settings.seed)
+        if estimated.value is None and estimated.n == 0 and figure.name in _OPTIONAL:
+            continue
+        found.append(
+            {
+                "system": system,
+                "track": track,
+                "reading": reading,
+                "scale": figure.scale,
+                **vars(estimated),
+                "published": known.get(figure.name),
+                "outdated": outdated,
+                "signature": f"{rows[0]['signature']}|resamples:{settings.resamples}"
+                f"|confidence:{settings.confidence:g}|seed:{settings.seed}",
+            }
+        )
+    return found
+
+
+_OPTIONAL = ("bleu_text", "entity_consistency")
+
+
+def _comparisons(
+    settings: Dialogue, track: str, reading: str, systems: Mapping[str, Rows]
+) -> list[dict[str, Any]]:
+    """Every pair of systems by every figure; p-values are corrected over the pairs of a figure."""
+    by_id = {
+        system: {str(row["dialogue_id"]): row for row in rows} for system, rows in systems.items()
+    }
+    found = []
+    for figure in FIGURES:
+        if figure.track != track:
+            continue
+        pairs = []
+        for one, other in combinations(sorted(by_id), 2):
+            compared = compare(
+                figure,
+                by_id[one],
+                by_id[other],
+                settings.resamples,
+                settings.confidence,
+                settings.seed,
+            )
+            if compared is not None:
+                pairs.append({"first": one, "second": other, **vars(compared)})
+        corrected = holm([pair["p"] for pair in pairs])
+        found += [
+            {"track": track, "reading": reading, **pair, "p_holm": p}
+            for pair, p in zip(pairs, corrected, strict=True)
+        ]
+    return found
+
+
+def _rated(suite: Suite, settings: Dialogue) -> list[dict[str, Any]]:
+    if settings.ratings is None:
+        return []
+    path = suite.path(settings.ratings)
+    return [
+        {
+            "system": system,
+            "track": "human",
+            "reading": "people",
+            "scale": "1-5",
+            **vars(rate(items, settings.resamples, settings.confidence, settings.seed)),
+            "published": None,
+            "outdated": False,
+            "signature": f"human|v:1|ratings:{content_hash(path)}|raters:"
+            f"{max(map(len, items.values()))}|resamples:{settings.resamples}|seed:{settings.seed}",
+        }
+        for system, items in sorted(read_ratings(path).items())
+    ]

@@ -1,0 +1,74 @@
+"""Reading a corpus folder: prepared files, or an original distribution of MultiWOZ.
+
+Prepared are goals.json, references.json, states.json, booked_domains.json and the folder database/,
+references and states already in the spelling of the standard evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gavel.dialogue.corpus import (
+    Corpus,
+    DomainGoal,
+    database_folder,
+    fingerprint,
+    plain_id,
+    read_json,
+)
+from gavel.dialogue.database import load_database
+from gavel.dialogue.distribution import load_distribution
+from gavel.errors import CorpusError
+
+PREPARED = ("goals.json", "references.json", "states.json", "booked_domains.json")
+
+
+def load_corpus(folder: Path) -> Corpus:
+    """The corpus in `folder`, prepared or original.
+
+    Raises:
+        CorpusError: it is neither, or one of its files is malformed.
+    """
+    if (folder / PREPARED[0]).exists():
+        return _prepared(folder)
+    return load_distribution(folder)
+
+
+def _prepared(folder: Path) -> Corpus:
+    goals, references, states, booked = (_dialogues(folder / name) for name in PREPARED)
+    for dialogue in goals:
+        counts = [
+            len(found) if isinstance(found := part.get(dialogue), list) else 0
+            for part in (references, states, booked)
+        ]
+        if len(set(counts)) > 1 or not counts[0]:
+            told = ", ".join(f"{n} in {p}" for n, p in zip(counts, PREPARED[1:], strict=True))
+            raise CorpusError(f"{folder}: turns of dialogue {dialogue!r} differ: {told}")
+    try:
+        parsed = {name: {d: _goal(g) for d, g in goal.items()} for name, goal in goals.items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CorpusError(
+            f"{folder / PREPARED[0]}: a goal must map domains to informable and requestable ({error!r})"
+        ) from error
+    databases = database_folder(folder)
+    return Corpus(
+        goals=parsed,
+        references={name: references[name] for name in goals},
+        states={name: states[name] for name in goals},
+        booked={name: [frozenset(turn) for turn in booked[name]] for name in goals},
+        database=load_database(databases),
+        fingerprint=fingerprint([*(folder / n for n in PREPARED), *databases.glob("*.json")]),
+    )
+
+
+def _dialogues(path: Path) -> dict[str, Any]:
+    found = read_json(path)
+    if not isinstance(found, dict) or not found:
+        raise CorpusError(f"{path}: must map dialogue ids to their content")
+    return {plain_id(name): content for name, content in found.items()}
+
+
+def _goal(goal: Mapping[str, Any]) -> DomainGoal:
+    return DomainGoal(dict(goal["informable"]), tuple(goal["requestable"]))

@@ -1,0 +1,139 @@
+"""A prediction file dropped into the folder: partition, run, leaderboard; and one that is malformed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+
+from assets.dialogue import EVALUATE, RESULTS, SYSTEMS
+from sensors.predictions import prediction_sensors
+from tests.e2e.conftest import ROOT, Project, failure_of
+
+SAMPLE = ROOT / "sample" / "dialogue"
+
+
+@pytest.fixture
+def benchmark_project(project: Project) -> Project:
+    shutil.copytree(SAMPLE / "corpus", project.folder / "corpus")
+    (project.folder / "predictions").mkdir()
+    project.write_suite(
+        dialogue={"corpus": "corpus", "predictions": "predictions", "resamples": 200}
+    )
+    return project
+
+
+def drop(project: Project, system: str, text: str | None = None) -> None:
+    path = project.folder / "predictions" / f"{system}.json"
+    path.write_text(text or (SAMPLE / "predictions" / f"{system}.json").read_text())
+
+
+def tick(project: Project, cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
+    """One tick of the sensor as the daemon does it: partitions are made before runs are asked for."""
+    (sensor,) = prediction_sensors(project.suite)
+    with dg.build_sensor_context(instance=project.instance, cursor=cursor) as context:
+        result = sensor(context)
+    assert isinstance(result, dg.SensorResult | dg.SkipReason)
+    if isinstance(result, dg.SensorResult):
+        for request in result.dynamic_partitions_requests or []:
+            project.instance.add_dynamic_partitions(
+                request.partitions_def_name, list(request.partition_keys)
+            )
+    return result
+
+
+def run_all(project: Project, result: dg.SensorResult | dg.SkipReason) -> dict[str, str]:
+    """Run what a tick asked for; what each failed with, by system."""
+    assert isinstance(result, dg.SensorResult)
+    failures = {}
+    for request in result.run_requests or []:
+        assert request.partition_key is not None
+        run = project.run(EVALUATE, request.partition_key)
+        if not run.success:
+            failures[request.partition_key] = failure_of(run)
+    return failures
+
+
+def ranked(project: Project) -> dict[tuple[str, str, str], float]:
+    rows = pq.read_table(project.store.table("dialogue/leaderboard")).to_pylist()
+    return {(row["system"], row["reading"], row["figure"]): row["value"] for row in rows}
+
+
+def test_a_dropped_file_becomes_a_partition_and_shows_on_the_leaderboard(
+    benchmark_project: Project,
+) -> None:
+    project = benchmark_project
+    assert isinstance(tick(project), dg.SkipReason)
+    drop(project, "careful")
+    drop(project, "booker")
+    first = tick(project)
+    assert project.instance.get_dynamic_partitions(str(SYSTEMS.name)) == ["booker", "careful"]
+    assert run_all(project, first) == {}
+    assert ranked(project)["careful", "strict", "inform"] == 100
+    assert ranked(project)["booker", "dstc8", "book"] == 75
+    assert isinstance(first, dg.SensorResult)
+    assert isinstance(tick(project, first.cursor), dg.SkipReason)
+
+    drop(project, "hasty")
+    second = tick(project, first.cursor)
+    assert run_all(project, second) == {}
+    found = ranked(project)
+    # Two of six dialogues are served; of the five in the file it is two.
+    assert found["hasty", "strict", "inform"] == pytest.approx(100 / 3)
+    assert found["hasty", "reference", "inform"] == pytest.approx(40)
+    pairs = pq.read_table(project.store.table("dialogue/comparisons")).to_pylist()
+    assert {(p["first"], p["second"]) for p in pairs} == {("careful", "hasty")}
+    page = (project.store.root / "dialogue" / "leaderboard.html").read_text()
+    assert "hasty" in page
+    failed = (project.store.root / "dialogue" / "pages" / "hasty" / "lin0001.html").read_text()
+    assert "what was offered does not satisfy the goal" in failed
+
+
+def test_a_malformed_file_is_one_clear_error_and_harms_nobody(benchmark_project: Project) -> None:
+    project = benchmark_project
+    drop(project, "careful")
+    first = tick(project)
+    assert run_all(project, first) == {}
+    before = ranked(project)
+    turns = [{"response": "x"}, {"response": 7}]
+    drop(project, "broken", json.dumps({"lin0001": turns}))
+    drop(project, "stranger", json.dumps({"lin9999": [{"response": "x"}]}))
+    drop(project, "a name, with a comma", "{}")
+    assert isinstance(first, dg.SensorResult)
+    second = tick(project, first.cursor)
+    failures = run_all(project, second)
+    assert set(failures) == {"broken", "stranger"}
+    assert "dialogue 'lin0001', turn 2: response must be text, found a number" in failures["broken"]
+    assert "1 dialogues are not in the corpus: lin9999" in failures["stranger"]
+    assert ranked(project) == before
+
+    # Mended, it is evaluated; and the others are still there.
+    drop(project, "broken", (SAMPLE / "predictions" / "wordy.json").read_text())
+    assert isinstance(second, dg.SensorResult)
+    assert run_all(project, tick(project, second.cursor)) == {}
+    assert ranked(project)["broken", "strict", "entity_consistency"] == pytest.approx(600 / 7)
+    assert {system for system, _, _ in ranked(project)} == {"careful", "broken"}
+
+
+def test_equal_predictions_give_an_equal_data_version(benchmark_project: Project) -> None:
+    project = benchmark_project
+    drop(project, "careful")
+    project.instance.add_dynamic_partitions(str(SYSTEMS.name), ["careful"])
+    versions = []
+    for _ in range(2):
+        assert project.run(EVALUATE, "careful").success
+        event = project.instance.get_latest_materialization_event(RESULTS)
+        assert event is not None
+        assert event.asset_materialization is not None
+        versions.append((event.asset_materialization.tags or {})["dagster/data_version"])
+    assert versions[0] == versions[1]
+
+
+def test_a_suite_without_the_section_has_no_dialogue_group(project: Project) -> None:
+    assert prediction_sensors(project.suite) == []
+    assert all(
+        key.path[0] != "dialogue" for a in project.definitions().assets or [] for key in a.keys
+    )

@@ -1,0 +1,168 @@
+"""Prediction files: every form of a turn, and errors that name dialogue and turn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gavel.dialogue.acts import parse_acts
+from gavel.dialogue.predictions import parse_belief, read_document, read_predictions
+from gavel.dialogue.ratings import rate, read_ratings
+from gavel.errors import PredictionError
+
+
+def written(folder: Path, content: Any) -> Path:
+    path = folder / "tested.json"
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_plain_form(tmp_path: Path) -> None:
+    turn = {
+        "response": "[value_name]",
+        "state": {"hotel": {"area": "north"}},
+        "active_domains": ["hotel"],
+        "database": {"hotel": ["lindenhof"]},
+        "something": "else",
+    }
+    predictions = read_predictions(written(tmp_path, {"SNG01.json": [turn]}))
+    assert predictions.system == "tested"
+    (read,) = predictions.dialogues["sng01"]
+    assert read.response == "[value_name]"
+    assert read.state == {"hotel": {"area": "north"}}
+    assert read.active_domains == ("hotel",)
+    assert read.results == {"hotel": ("lindenhof",)}
+
+
+BELIEF = {"hotel": {"area": "north", "stars": "4"}, "train": {"arriveby": "9:00"}}
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        ["[hotel] area north stars 4 [train] arrive by 9:00", "[hotel] [inform] name", "hello"],
+        {
+            "belief_state": "hotel area north, hotel stars 4, train arrive by 9:00",
+            "actions": "",
+            "response": "hello",
+        },
+        "<sos_b> [hotel] area north stars 4 [train] arriveby 9:00 <eos_b> <sos_a> [x] <eos_a> "
+        "<sos_r> hello <eos_r>",
+        "<|belief|> hotel-area=north, hotel-stars=4, train-arrive by=9:00 <|endofbelief|> "
+        "<|action|> x <|endofaction|> <|response|> hello <|endofresponse|>",
+    ],
+)
+def test_the_sequential_form(tmp_path: Path, turn: Any) -> None:
+    (read,) = read_predictions(written(tmp_path, {"d": [turn]})).dialogues["d"]
+    assert read.response == "hello"
+    assert read.state == BELIEF
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("[attraction] name whale of a time", {"attraction": {"name": "whale of a time"}}),
+        (
+            "[attraction] type museum name the name of the rose",
+            {"attraction": {"type": "museum", "name": "the name of the rose"}},
+        ),
+        ("[hotel] type guest house stay 2", {"hotel": {"type": "guest house", "stay": "2"}}),
+        ("[police]", {}),
+        ("", {}),
+    ],
+)
+def test_a_belief_whose_values_read_like_slots(text: str, state: Any) -> None:
+    assert parse_belief(text) == state
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "must be an object of dialogue ids, found a list"),
+        ("{}", "must be an object of dialogue ids, found an object"),
+        ('{"d": [], "d": []}', "'d' stands there more than once"),
+        ({"D.json": [], "d": []}, "dialogue 'd' stands there more than once"),
+        ({"d": {}}, "dialogue 'd': must be a list of at least one turn, found an object"),
+        ({"d": []}, "dialogue 'd': must be a list of at least one turn, found a list"),
+        ({"d": [{"response": "x"}, 5]}, "dialogue 'd', turn 2: must be an object with a response"),
+        ({"d": [{"text": "x"}]}, "dialogue 'd', turn 1: has no response; its keys are 'text'"),
+        ({"d": [{"response": None}]}, "dialogue 'd', turn 1: response must be text, found null"),
+        (
+            {"d": [{"response": "x", "state": {"hotel": {"stars": 4}}}]},
+            "dialogue 'd', turn 1: state.hotel.stars must be text, found a number",
+        ),
+        (
+            {"d": [{"response": "x", "state": {"hotel": "x"}}]},
+            "dialogue 'd', turn 1: state.hotel must map slots to values, found text",
+        ),
+        (
+            {"d": [{"response": "x", "active_domains": "hotel"}]},
+            "dialogue 'd', turn 1: active_domains must be a list of texts, found text",
+        ),
+        ({"d": ["hello"]}, "dialogue 'd', turn 1: a turn of one text needs a marked response"),
+        ({"d": [["a", "b"]]}, "dialogue 'd', turn 1: a turn that is a list must be three texts"),
+        (
+            {"d": [["[moon] area x", "", "r"]]},
+            "turn 1: the belief names 'moon', which is no domain",
+        ),
+        ({"d": [["[hotel] colour red", "", "r"]]}, "turn 1: the belief 'colour red' of hotel"),
+    ],
+)
+def test_what_is_malformed_is_one_sentence(tmp_path: Path, content: Any, told: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(PredictionError) as error:
+        read_predictions(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ({"d": {"goal": {}}}, "dialogue 'd': log, or turns, must be a list of objects"),
+        ({"d": {"goal": 1}}, "dialogue 'd': must be an object with a goal"),
+        (
+            {"d": {"goal": {"hotel": {"info": []}, "taxi": {"info": [1]}}, "log": []}},
+            "dialogue 'd': goal.taxi: info and book must map slots to values",
+        ),
+        (
+            {"d": {"goal": {}, "turns": [{"system": {"Hotel": []}}]}},
+            "dialogue 'd', turn 1: the act 'Hotel' must be Domain-Intent",
+        ),
+        (
+            {"d": {"goal": {}, "turns": [{"system": [["inform", "hotel"]]}]}},
+            "dialogue 'd', turn 1: the act ['inform', 'hotel'] must be",
+        ),
+    ],
+)
+def test_malformed_acts(tmp_path: Path, content: Any, told: str) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(PredictionError) as error:
+        parse_acts(path, read_document(path))
+    assert told in str(error.value)
+
+
+def test_ratings(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
+    ratings = read_ratings(path)
+    assert ratings == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
+    rated = rate(ratings["a"], 100, 0.95, 7)
+    assert (rated.value, rated.n) == (4.0, 2)
+    for row, told in [
+        ("a,d1,x,6", "line 2: rating is '6'; accepted: 1 to 5"),
+        ("a,d1,x,nan", "line 2: rating is 'nan'"),
+        ("a,d1,x,3\na,d1,x,3", "line 3: rater 'x' rated 'd1' of 'a' before"),
+    ]:
+        path.write_text(f"system,item,rater,rating\n{row}\n", encoding="utf-8")
+        with pytest.raises(PredictionError, match=told):
+            read_ratings(path)
+    path.write_text("system,item,rating\n", encoding="utf-8")
+    with pytest.raises(PredictionError, match="has no column 'rater'"):
+        read_ratings(path)
