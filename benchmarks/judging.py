@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from peers import python_of
+from environments import python_of
 from processes import HERE, measured, served, verdict, write_results
 from workload import body_bytes, chat_rubric, valid_answer, write_messages, write_shard
 
