@@ -36,9 +36,8 @@ types: setup
 	$(BIN)/mypy
 
 bench: setup  ## every benchmark; results in benchmarks/results/
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/judging.py
-	$(BIN)/python benchmarks/dialogue.py
+	@for name in ingest judging memory rerun faults ticks dialogue; do \
+		echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || failed=1; done; exit $${failed:-0}
 
 clean:  ## forget every result of the demo and every run
 	rm -rf data .dagster
