@@ -56,7 +56,7 @@ def _check(suite: Suite) -> None:
 
 def _explain(suite: Suite, row_id: str) -> None:
     store, warehouse = Store(suite.path(suite.store)), Warehouse(suite.path(suite.warehouse))
-    found = trace(store, row_id)
+    found = trace(store, row_id, suite.shards)
     print(f"row_id {row_id}, day {found.day}" + (f", task {found.task}" if found.task else ""))
     if found.source is not None:
         _heading(f"Source row: {found.source['file']}, line {found.source['line']}")

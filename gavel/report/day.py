@@ -81,7 +81,7 @@ def record_pages(suite: Suite, store: Store, day: str, task: str) -> Iterator[tu
     """The (row_id, HTML page) of the records most worth a look, as many as the suite asks for."""
     rubric = released_rubric(store, task)
     for row_id, _ in _worth_a_look(suite, store, day, task):
-        found = trace(store, row_id, day)
+        found = trace(store, row_id, suite.shards, day)
         assert found.record is not None, "it has a score"
         source = (
             None if found.source is None else found.source["content"].decode("utf-8", "replace")

@@ -37,8 +37,10 @@ class Trace:
     score: Row | None = None
 
 
-def trace(store: Store, row_id: str, day: str = "*") -> Trace:
+def trace(store: Store, row_id: str, shards: int, day: str = "*") -> Trace:
     """Follow `row_id` through every table of the newest day that has it, or of `day`.
+
+    `shards` is how many a day has now: files of shards that are no more are not looked at.
 
     Raises:
         UnknownRecord: neither a record nor a rejected row has it.
@@ -54,14 +56,10 @@ def trace(store: Store, row_id: str, day: str = "*") -> Trace:
     if found.task is None:
         return found
     for name in ("verdicts", "regenerated"):
-        files = sorted(
-            store.table(f"{found.task}/{name}", found.day).with_suffix("").glob("*.parquet")
-        )
+        files = [store.table(f"{found.task}/{name}", found.day, str(n)) for n in range(shards)]
         found.attempts += _select(files, "row_id = ?", [row_id], "attempt")
-    shards = sorted(
-        store.table(f"{found.task}/shards", found.day).with_suffix("").glob("*.parquet")
-    )
-    placed = _select(shards, "row_id = ?", [row_id])
+    parts = [store.table(f"{found.task}/shards", found.day, str(n)) for n in range(shards)]
+    placed = _select(parts, "row_id = ?", [row_id])
     found.shard = placed[0] if placed else None
     scores = _select([store.table(f"{found.task}/scores", found.day)], "row_id = ?", [row_id])
     found.score = scores[0] if scores else None
