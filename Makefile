@@ -26,7 +26,7 @@ ui: setup  ## the Dagster UI over the same instance
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## the whole suite that needs no GPU and no account
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
