@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -198,7 +200,7 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
         with (folder / "dev.log").open("wb") as log:
             process = subprocess.Popen(
                 [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)],
-                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
             made = Unattended(project, endpoint, f"http://127.0.0.1:{port}/graphql")
             try:
@@ -206,8 +208,20 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
                 assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
                 yield made
             finally:
-                process.terminate()
-                process.wait(60)
+                _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to stop; started where interrupts are ignored, `dagster dev` does not listen, and is killed."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(20)
 
 
 def _up(made: Unattended) -> bool:
