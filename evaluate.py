@@ -7,13 +7,14 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import dagster as dg
 
 from assets.dialogue import EVALUATE, SYSTEMS
 from assets.jobs import steps_of_a_day
 from gavel.dialogue.results import systems
-from gavel.errors import GavelError
+from gavel.errors import GavelError, SuiteError
 from gavel.report.summary import standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
@@ -30,15 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--suite", help="the suite file (default: $GAVEL_SUITE, else ./suite.yaml)")
     chosen = parser.parse_args(arguments)
-    if not os.environ.get("DAGSTER_HOME"):
+    home = Path(os.environ.get("DAGSTER_HOME") or "")
+    if not home.is_absolute() or not home.is_dir():
         print(
-            "gavel-evaluate: set DAGSTER_HOME to the folder of dagster.yaml first", file=sys.stderr
+            f"gavel-evaluate: DAGSTER_HOME is {os.environ.get('DAGSTER_HOME', '')!r}; accepted: the absolute path "
+            "of a folder, such as the one `make setup` makes: export DAGSTER_HOME=$PWD/.dagster",
+            file=sys.stderr,
         )
         return 2
     try:
         suite = load_suite(chosen.suite)
         os.environ[SUITE_VARIABLE] = str(suite.file)
-        days = chosen.days or _every_day(suite)
+        days = _checked_days(suite, chosen.days)
         for day in days:
             print(f"{day} ", end="", flush=True)
             failed = evaluate_day(suite, day)
@@ -99,16 +103,40 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:
+    """What stopped a run: the sentences of the checks that failed, else the error of the step."""
+    failed = [
+        f"{check.asset_key.to_user_string()}: {check.check_name}: {check.description}"
+        for check in result.get_asset_check_evaluations()
+        if not check.passed and check.severity is dg.AssetCheckSeverity.ERROR
+    ]
+    if failed:
+        return "\n".join(failed)
     for event in result.all_events:
         if event.is_step_failure and event.step_failure_data.user_failure_data is not None:
             return str(event.step_failure_data.user_failure_data.description)
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
             return (error.cause or error).message.strip()
-    return "a blocking check failed; see its description in the UI"
+    return "no step says why; see the run in the UI"
+
+
+def _checked_days(suite: Suite, named: Sequence[str]) -> list[str]:
+    """The days to evaluate, each once, in order. Raises SuiteError where one is none of the suite's."""
+    known = _every_day(suite)
+    if not known:
+        raise SuiteError(
+            f"{suite.file}: first_day {suite.first_day} is after the last complete day: no day to evaluate"
+        )
+    for day in named:
+        if day not in known:
+            raise SuiteError(
+                f"{day!r} is no day of {suite.file}; accepted: {known[0]} to {known[-1]}, written so"
+            )
+    return sorted(set(named)) or known
 
 
 def _every_day(suite: Suite) -> list[str]:
-    last = suite.last_day or dt.datetime.now(suite.zone).date() - dt.timedelta(days=1)
+    yesterday = dt.datetime.now(suite.zone).date() - dt.timedelta(days=1)
+    last = min(suite.last_day or yesterday, yesterday)
     count = (last - suite.first_day).days + 1
     return [(suite.first_day + dt.timedelta(days=ahead)).isoformat() for ahead in range(count)]
 

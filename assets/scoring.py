@@ -1,6 +1,7 @@
 """Stage scoring, by day: one score a record, its publication, and the day's quality."""
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +20,7 @@ from assets.tables import (
     valid_rows,
     warning,
 )
+from gavel.errors import StoreError
 from gavel.inference.ledger import compact
 from gavel.judge.releases import released_rubric
 from gavel.judge.scores import merge_scores
@@ -72,6 +74,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         signature = scores_signature(suite, files, task, day)
         shards = shard_files(suite, files, f"{task}/shards", day)
         path = files.table(f"{task}/scores", day)
+        _refuse_partial(files.existing("logs/clean", day), task, shards)
         merged = merge_scores(
             suite,
             rubric,
@@ -218,6 +221,20 @@ def _quality(suite: Suite, files: Store, task: str, day: str) -> pa.Table:
         trailing,
         suite.quality,
     )
+
+
+def _refuse_partial(clean: Path, task: str, shards: Sequence[Path]) -> None:
+    """Keep the scores of a whole day from being replaced by those of a part of it. Raises StoreError.
+
+    The check of the same equality comes after the table is written, which is too late for what it held.
+    """
+    records, dealt = count_rows([clean], f"task = '{task}'"), sum(map(row_count, shards))
+    if records != dealt:
+        raise StoreError(
+            f"{clean} holds {records:,} records of {task}, its {len(shards)} shards hold {dealt:,}: they were "
+            "dealt from other logs or to another number of shards; judge every shard of the day again, "
+            "the scores stay as they were"
+        )
 
 
 def _records(clean: Path, task: str, scores: Path) -> dict[str, int]:

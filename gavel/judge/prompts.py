@@ -47,6 +47,8 @@ _FULL: dict[str, Any] = dict.fromkeys(RECORD_COLUMNS, "text")
 
 def fence(text: Any) -> str:
     """`text` as a JSON string that no customer can break out of: `<` is escaped, so no tag can close."""
+    if isinstance(text, jinja2.Undefined):
+        str(text)  # raises, naming the variable, which json.dumps would not
     return json.dumps(text, ensure_ascii=False).replace("<", "\\u003c")
 
 

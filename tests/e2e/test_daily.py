@@ -263,3 +263,22 @@ def test_verdicts_are_made_again_from_the_ledger_and_asked_again_without_it(
         segment.unlink()
     assert judged.run("judge_chat_shard", f"{DAY}|0").success
     assert endpoint.total == asked + CHAT // 2
+
+
+def test_fewer_shards_never_replace_the_scores_of_a_day_by_a_part_of_them(judged: Project) -> None:
+    judged.evaluate(DAY)
+    before = scores(judged).read_bytes()
+    judged.write_suite(shards=1)
+    failed = judged.run("publish_day", DAY)
+    assert not failed.success
+    assert "judge every shard of the day again" in failure_of(failed)
+    assert scores(judged).read_bytes() == before
+    judged.evaluate(DAY)
+    assert pq.read_table(scores(judged)).num_rows == CHAT
+
+
+def test_a_day_whose_rows_are_mostly_rejected_says_so_on_its_page(judged: Project) -> None:
+    write_day(judged, [*ROWS[:4], *(row(n, prompt="") for n in range(100, 106))])
+    judged.evaluate(DAY)
+    page = (judged.store.root / "report" / f"{DAY}.html").read_text(encoding="utf-8")
+    assert "6 of 10 source rows (60.0%) were rejected" in page

@@ -1,6 +1,7 @@
 """Prompts: rendered in a sandbox, strict on names, the same for every record up to the record."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from gavel.errors import RubricError
 from gavel.judge.prompts import Fault, Prompts, Record, fence
-from gavel.judge.rubric import load_rubric
+from gavel.judge.rubric import compile_rubric, load_rubric
 
 from .conftest import JUDGE_J2, PROMPTS, REPAIR_J2, TINY, tiny
 
@@ -165,3 +166,12 @@ def test_templates_are_text_and_customers_are_not_templates() -> None:
     prompts: Any = Prompts(TINY, "tiny")
     assert '"{{ 7 * 7 }}"' in prompts.user(Record("{{ 7 * 7 }}", "x"))
     assert prompts.system == "Judge by tiny 1."
+
+
+def test_an_undefined_name_within_the_fence_is_named(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3] / "prompts" / "translation"
+    files = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    files["judge.j2"] = files["judge.j2"].replace("record.prompt", "record.promt")
+    rubric = compile_rubric("translation", files, str(tmp_path))
+    with pytest.raises(RubricError, match=r"judge\.j2.*promt"):
+        Prompts(rubric, str(tmp_path))
