@@ -25,6 +25,10 @@ class PredictionError(GavelError):
     """A prediction file is malformed, or does not fit the corpus: file, dialogue and turn are named."""
 
 
+class FashionError(GavelError):
+    """The fashion benchmark's vocabulary, phrases, prompts, decisions or models are missing or malformed."""
+
+
 class StoreError(GavelError):
     """A table cannot be read or written: it is missing, the disk is full, a column changed its type."""
 

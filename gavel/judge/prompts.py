@@ -105,36 +105,47 @@ class Prompts:
         return self._rendered("repair.j2", self._repair, self._repair_context(values))
 
     def _template(self, name: str, blocks: Sequence[str]) -> jinja2.Template:
-        try:
-            template = _ENVIRONMENT.from_string(self._rubric.files[name])
-        except jinja2.TemplateSyntaxError as error:
-            raise RubricError(
-                f"{self._origin}/{name}, line {error.lineno}: {error.message}"
-            ) from error
-        for block in blocks:
-            if block not in template.blocks:
-                raise RubricError(
-                    f"{self._origin}/{name}: has no block {block!r}; accepted: a template with "
-                    + " and ".join(f"{{% block {name} %}}" for name in blocks)
-                )
-        return template
+        return compiled(f"{self._origin}/{name}", self._rubric.files[name], blocks)
 
     def _rendered(self, name: str, block: Any, context: Any) -> str:
-        try:
-            return "".join(block(context)).strip()
-        except jinja2.exceptions.SecurityError as error:
-            raise RubricError(f"{self._origin}/{name}: the sandbox refuses it: {error}") from error
-        except jinja2.UndefinedError as error:
+        return rendered(f"{self._origin}/{name}", block, context, _ACCEPTED)
+
+
+_ACCEPTED = (
+    "rubric in the system block, record."
+    f"{{{', '.join(RECORD_COLUMNS)}}} in the user block, faults and rubric in repair.j2"
+)
+
+
+def compiled(place: str, text: str, blocks: Sequence[str]) -> jinja2.Template:
+    """The template in `text`, which must have `blocks`; `place` names it in errors. Raises RubricError."""
+    try:
+        template = _ENVIRONMENT.from_string(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise RubricError(f"{place}, line {error.lineno}: {error.message}") from error
+    for block in blocks:
+        if block not in template.blocks:
             raise RubricError(
-                f"{self._origin}/{name}: {error}; accepted: rubric in the system block, record."
-                f"{{{', '.join(RECORD_COLUMNS)}}} in the user block, faults and rubric in repair.j2"
-            ) from error
-        except (
-            jinja2.TemplateError,
-            TypeError,
-            ValueError,
-            ArithmeticError,
-            LookupError,
-            RecursionError,
-        ) as error:
-            raise RubricError(f"{self._origin}/{name}: cannot be rendered: {error}") from error
+                f"{place}: has no block {block!r}; accepted: a template with "
+                + " and ".join(f"{{% block {name} %}}" for name in blocks)
+            )
+    return template
+
+
+def rendered(place: str, block: Any, context: Any, accepted: str) -> str:
+    """A block of a template in `context`; `accepted` says in an error what may be named. Raises RubricError."""
+    try:
+        return "".join(block(context)).strip()
+    except jinja2.exceptions.SecurityError as error:
+        raise RubricError(f"{place}: the sandbox refuses it: {error}") from error
+    except jinja2.UndefinedError as error:
+        raise RubricError(f"{place}: {error}; accepted: {accepted}") from error
+    except (
+        jinja2.TemplateError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+    ) as error:
+        raise RubricError(f"{place}: cannot be rendered: {error}") from error

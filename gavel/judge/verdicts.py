@@ -78,23 +78,33 @@ class _Ambiguous(ValueError):
 
 def read_answer(answer: Mapping[str, Any], rubric: Rubric) -> Reading:
     """Read a ledger row (`text`, `finish_reason`, `refusal`, `failure`, `detail`) by the rubric."""
+    found, mended, fault = read_object(answer)
+    if found is None:
+        return Reading(faults=[fault] if fault is not None else [])
+    return _validated(found, rubric, mended)
+
+
+def read_object(
+    answer: Mapping[str, Any],
+) -> tuple[dict[str, Any] | None, str | None, Fault | None]:
+    """The one JSON object that a ledger row holds and how it was mended, or the fault that there is none."""
     text: str = answer["text"] or ""
     if answer["failure"] is not None:
-        return Reading(faults=[Fault(answer["failure"], answer["detail"] or "")])
+        return None, None, Fault(answer["failure"], answer["detail"] or "")
     if answer["finish_reason"] == "length":
-        return Reading(faults=[Fault("truncated", f"cut at max_tokens after {_shown(text[-60:])}")])
+        return None, None, Fault("truncated", f"cut at max_tokens after {_shown(text[-60:])}")
     if answer["refusal"]:
-        return Reading(faults=[Fault("refused", _shown(answer["refusal"]))])
+        return None, None, Fault("refused", _shown(answer["refusal"]))
     if not text.strip():
-        return Reading(faults=[Fault("empty_response", f"finish reason {answer['finish_reason']}")])
+        return None, None, Fault("empty_response", f"finish reason {answer['finish_reason']}")
     try:
         found, mended = _object(text)
     except _Ambiguous as error:
-        return Reading(faults=[Fault("not_json", str(error))])
+        return None, None, Fault("not_json", str(error))
     if found is None:
         code = "refused" if _REFUSAL.search(text) else "not_json"
-        return Reading(faults=[Fault(code, _shown(text))])
-    return _validated(found, rubric, mended)
+        return None, None, Fault(code, _shown(text))
+    return found, mended, None
 
 
 def _validated(found: Mapping[str, Any], rubric: Rubric, mended: str | None) -> Reading:

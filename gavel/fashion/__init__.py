@@ -1,0 +1,1 @@
+"""The fashion assistant benchmark: simulate, verify, translate, replay, score."""

@@ -1,0 +1,1 @@
+"""Comparing texts: BERTScore, embeddings, keywords, whole words."""
