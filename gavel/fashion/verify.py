@@ -1,0 +1,255 @@
+"""Verification: which simulated conversations are kept. Removed ones have a ground and a reason; none is edited."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gavel.errors import FashionError
+from gavel.fashion.conversation import Conversation
+from gavel.fashion.parties import Voice, ask_about
+from gavel.fashion.prompts import FashionPrompts, schema_of
+from gavel.fashion.vocabulary import ENGLISH, Vocabulary
+from gavel.inference.request import Message, Question
+from gavel.inference.settle import Row
+from gavel.judge.prompts import Fault
+from gavel.judge.verdicts import read_object
+from gavel.suite import FASHION_LANGUAGES
+from gavel.text.words import count_words, holds
+
+GROUNDS = {
+    "wrong_format": "a reply that could not be used, or that spoke for the other side",
+    "error_text": "the text of an error, a refusal or an instruction in place of conversation",
+    "customer_behaviour": "the customer did not behave as told",
+    "unfaithful": "the customer asked for something else than the goal, or never for it",
+    "translation": "a message could not be translated",
+    "person": "a person removed it",
+}
+"""Every ground of removal. The first four are flagged by rules and, where one is configured, by a verifier."""
+
+FLAGGED = ("wrong_format", "error_text", "customer_behaviour", "unfaithful")
+
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "language", "split")),
+        ("kept", pa.bool_()),
+        ("decided_by", pa.string()),
+        ("grounds", pa.list_(pa.string())),
+        ("reasons", pa.list_(pa.string())),
+    ]
+)
+"""One row a conversation: kept or removed, by whom, and every ground and reason found, also of those kept."""
+
+_ERROR = re.compile(
+    r"\b(error (code )?[45]\d\d|http [45]\d\d|internal server error|rate limit|traceback \(most recent|"
+    r"as an ai\b|as a language model|openai|max(imum)? tokens|context length|null pointer|undefined is not)|"
+    r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}",
+    re.IGNORECASE,
+)
+_CASUAL_WORDS = 20.0
+"""Words a message that a casual customer writes at most, on average."""
+
+
+@dataclass
+class Decision:
+    """What becomes of one conversation."""
+
+    kept: bool = True
+    decided_by: str = "rules"
+    grounds: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def flag(self, ground: str, reason: str, by: str) -> None:
+        """Remove for `ground`, unless it is removed already, and add the reason."""
+        if self.kept:
+            self.kept, self.decided_by = False, by
+        self.grounds.append(ground)
+        self.reasons.append(reason)
+
+    def row(self, conversation: Conversation) -> dict[str, Any]:
+        """The decision as a row of SCHEMA."""
+        goal = conversation.goal
+        own = {"id": goal.id, "language": conversation.language, "split": goal.split}
+        return {**own, **vars(self)}
+
+
+def flags(conversation: Conversation, vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """The grounds that rules find, each with a reason; of an English conversation."""
+    return [
+        *_format(conversation),
+        *_errors(conversation),
+        *_behaviour(conversation, vocabulary),
+        *_faith(conversation, vocabulary),
+    ]
+
+
+def _format(conversation: Conversation) -> Iterable[tuple[str, str]]:
+    if conversation.outcome == "broken" or conversation.faults:
+        told = "; ".join(f"{f.code}: {f.detail}" for f in conversation.faults)
+        yield "wrong_format", told or "a reply could not be used"
+
+
+def _errors(conversation: Conversation) -> Iterable[tuple[str, str]]:
+    for number, turn in enumerate(conversation.turns, 1):
+        for who, text in (("customer", turn.customer), ("assistant", turn.text)):
+            if match := _ERROR.search(text):
+                yield "error_text", f"turn {number}, {who}: {match.group()!r}"
+
+
+def _behaviour(conversation: Conversation, vocabulary: Vocabulary) -> Iterable[tuple[str, str]]:
+    goal, turns = conversation.goal, conversation.turns
+    if conversation.outcome == "turn_limit":
+        yield "customer_behaviour", f"had not ended the conversation after {len(turns)} turns"
+    if conversation.outcome == "success" and not conversation.searches():
+        yield "customer_behaviour", "ended in success without having been shown anything"
+    lengths = [count_words(turn.customer) for turn in turns]
+    if goal.personality == "casual" and lengths and sum(lengths) / len(lengths) > _CASUAL_WORDS:
+        mean = sum(lengths) / len(lengths)
+        yield "customer_behaviour", f"casual, but wrote {mean:.1f} words a message"
+    if goal.personality == "indecisive" and len(goal.properties) > 2 and turns:
+        named = [v for v in goal.properties.values() if holds(turns[0].customer, [v])]
+        if len(named) == len(goal.properties):
+            yield "customer_behaviour", "indecisive, but named every property in the first message"
+
+
+def _faith(conversation: Conversation, vocabulary: Vocabulary) -> Iterable[tuple[str, str]]:
+    goal = conversation.goal
+    if not conversation.turns:
+        return
+    said = " . ".join(turn.customer for turn in conversation.turns)
+    if goal.kind == "item":
+        found = vocabulary.mentions(said, ENGLISH)
+        for value in dict.fromkeys(found):
+            own = goal.properties.get(vocabulary.attribute_of[value])
+            # Two spellings of one thing are no contradiction, only counted apart in the figures.
+            if own is not None and value != own and value not in vocabulary.equivalents(own):
+                yield "unfaithful", f"asked for {value!r}, the goal says {own!r}"
+        if not any(value in found for value in goal.properties.values()):
+            yield "unfaithful", f"named nothing of {goal.text!r}"
+    elif not _of_theme(said, goal.text):
+        yield "unfaithful", f"never spoke of {goal.text!r}"
+
+
+def _of_theme(said: str, theme: str) -> bool:
+    """Whether half of the words of a theme's name that carry it were said."""
+    words = [word for word in theme.split() if len(word) > 3]
+    return sum(holds(said, [word, f"{word}*"]) for word in words) * 2 >= len(words)
+
+
+_CHECK_SCHEMA = schema_of(**dict.fromkeys(FLAGGED, {"type": "boolean"}), reason={"type": "string"})
+
+
+@dataclass
+class Check:
+    """What a verifier said: the grounds it sees, and why."""
+
+    grounds: list[str] = field(default_factory=list)
+    reason: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+def checked(
+    voice: Voice, prompts: FashionPrompts, conversations: Sequence[Conversation]
+) -> list[Check]:
+    """The verifier's view of each conversation; one that it cannot be got to give has faults."""
+    question = voice.question(prompts.render("verify", "system"), _CHECK_SCHEMA, "check")
+
+    def asked(conversation: Conversation) -> tuple[Question, list[Message]]:
+        text = prompts.render(
+            "verify",
+            "conversation",
+            goal=conversation.goal,
+            turns=conversation.turns,
+            outcome=conversation.outcome,
+        )
+        return question, [Message("user", text)]
+
+    settled = ask_about(voice, prompts, conversations, asked, _read_check, lambda c: c.faults)
+    return [each.reading for each in settled]
+
+
+def _read_check(answer: Row) -> Check:
+    found, _, fault = read_object(answer)
+    if found is None:
+        return Check(faults=[] if fault is None else [fault])
+    check = Check(reason=str(found.get("reason") or "")[:500])
+    for ground in FLAGGED:
+        value = found.get(ground)
+        if not isinstance(value, bool):
+            check.faults.append(
+                Fault("wrong_type", f"{ground}: {value!r} is neither true nor false")
+            )
+        elif value:
+            check.grounds.append(ground)
+    return check
+
+
+def read_decisions(path: Path) -> dict[tuple[str, str], tuple[bool, str]]:
+    """People's decisions from a CSV file with the columns id, language, decision, reason.
+
+    By id and language ("" for all): whether it is kept, and why.
+
+    Raises:
+        FashionError: the file is missing, lacks a column, or a row says something else than keep or remove.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FashionError(f"{path}: cannot be read ({error})") from error
+    reader = csv.DictReader(io.StringIO(text))
+    if missing := {"id", "decision"} - set(reader.fieldnames or ()):
+        raise FashionError(
+            f"{path}: the column {', '.join(sorted(missing))} is missing; accepted: id, language, decision, reason"
+        )
+    found: dict[tuple[str, str], tuple[bool, str]] = {}
+    for row in reader:
+        identity, decision = (row["id"] or "").strip(), (row["decision"] or "").strip().lower()
+        language = (row.get("language") or "").strip()
+        if not decision:
+            continue  # a sample that nobody has looked at yet
+        if decision not in ("keep", "remove") or language not in ("", *FASHION_LANGUAGES):
+            raise FashionError(
+                f"{path}, line {reader.line_num}: decision {decision!r} of {identity!r}, language {language!r}; "
+                f"accepted: keep or remove, and a language of {', '.join(FASHION_LANGUAGES)} or none"
+            )
+        reason = (row.get("reason") or "").strip() or "no reason given"
+        if found.get((identity, language), (decision == "keep", ""))[0] != (decision == "keep"):
+            raise FashionError(
+                f"{path}, line {reader.line_num}: {identity!r} is both kept and removed; leave one of the rows"
+            )
+        found[identity, language] = (decision == "keep", reason)
+    return found
+
+
+def decide(
+    conversation: Conversation,
+    found: Iterable[tuple[str, str]],
+    check: Check | None,
+    people: Mapping[tuple[str, str], tuple[bool, str]],
+) -> Decision:
+    """What becomes of a conversation: a person's decision wins, then any flag removes.
+
+    `found` is what rules flag. A decision for its language wins over one for all languages.
+    """
+    decision = Decision()
+    for ground, reason in found:
+        decision.flag(ground, reason, "rules")
+    for ground in check.grounds if check is not None else ():
+        decision.flag(ground, check.reason if check is not None else "", "verifier")
+    if check is not None and check.faults:
+        decision.reasons.append(f"the verifier could not be got to answer: {check.faults[0].code}")
+    identity = conversation.goal.id
+    own = people.get((identity, conversation.language)) or people.get((identity, ""))
+    if own is not None:
+        decision.kept, decision.decided_by = own[0], "person"
+        decision.reasons.append(own[1])
+        if not decision.kept:
+            decision.grounds.append("person")
+    return decision
