@@ -44,7 +44,10 @@ class Turn:
 
 @dataclass(slots=True)
 class Conversation:
-    """One conversation; `lines` are the customer's messages where they are replayed."""
+    """One conversation; `lines` are the customer's messages where they are replayed.
+
+    `all_info` says that the customer names every property of the goal in it, once it has ended.
+    """
 
     goal: Goal
     language: str = "en"
@@ -54,6 +57,7 @@ class Conversation:
     faults: list[Fault] = field(default_factory=list)
     answers: list[Row] = field(default_factory=list)
     lines: Sequence[str] = ()
+    all_info: bool = False
 
     def searches(self) -> list[list[str]]:
         """The queries of each search."""

@@ -77,7 +77,7 @@ def rows_of(conversation: Conversation) -> list[dict[str, Any]]:
         "id": goal.id,
         "goal": goal.text,
         "properties": row["properties"],
-        "all_info": tells_all(conversation),
+        "all_info": conversation.all_info,
         "split": goal.split,
         "goal_kind": goal.kind,
         "theme": goal.theme,
@@ -114,7 +114,9 @@ def conversations_of(
         conversation = found.get(row["id"])
         if conversation is None:
             goal = goal_of({**row, "customer": row["customer_name"]}, vocabulary)
-            conversation = Conversation(goal, language, outcome=row["outcome"])
+            conversation = Conversation(
+                goal, language, outcome=row["outcome"], all_info=row["all_info"]
+            )
             found[row["id"]] = conversation
         if row["customer"] is not None:
             conversation.turns.append(

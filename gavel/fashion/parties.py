@@ -84,8 +84,9 @@ def voice_of(
 class SpeakingCustomer:
     """A simulated customer: a model told its goal and how to behave, or a rule."""
 
-    def __init__(self, voice: Voice, prompts: FashionPrompts) -> None:
+    def __init__(self, voice: Voice, prompts: FashionPrompts, language: str) -> None:
         self._voice, self._prompts = voice, prompts
+        self._language = LANGUAGES[language]
         self._questions: dict[str, Question] = {}
 
     def lines(self, conversations: Sequence[Conversation]) -> list[Settled[Line]]:
@@ -95,7 +96,7 @@ class SpeakingCustomer:
     def _asked(self, conversation: Conversation) -> tuple[Question, list[Message]]:
         goal = conversation.goal
         if goal.id not in self._questions:
-            system = self._prompts.render("customer", "system", goal=goal)
+            system = self._prompts.render("customer", "system", goal=goal, language=self._language)
             self._questions[goal.id] = self._voice.question(system, _LINE_SCHEMA, "customer")
         messages = [Message("user", self._prompts.render("customer", "open"))]
         for turn in conversation.turns:

@@ -15,7 +15,7 @@ import orjson
 from gavel.fashion.conversation import Conversation
 from gavel.fashion.phrases import Phrasebook
 from gavel.fashion.prompts import files_hash
-from gavel.fashion.vocabulary import ATTRIBUTES, ENGLISH, Vocabulary, load_vocabulary
+from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary, load_vocabulary
 from gavel.inference.request import Request
 from gavel.text.keywords import REVISION as YAKE
 from gavel.text.keywords import keywords
@@ -64,20 +64,20 @@ class Scripts:
         return _json({"query": " ".join(self._queries(request.subject, 1)[:1])})
 
     def _line(self, conversation: Conversation, chance: str) -> tuple[str, str]:
-        goal, turns = conversation.goal, conversation.turns
+        goal, turns, language = conversation.goal, conversation.turns, conversation.language
         if goal.customer_kind == "template":
             choice = random.Random(chance).randrange(self.phrases.choices("customer.template.open"))
             wish = goal.properties
-            return self.phrases.say("customer.template.open", ENGLISH, wish, choice=choice), "no"
+            return self.phrases.say("customer.template.open", language, wish, choice=choice), "no"
         manner = f"customer.{goal.personality}"
         if goal.theme is not None:
             searches = len(conversation.searches())
             if searches >= _SEARCHES_OF_THEME:
-                return self.phrases.say(f"{manner}.success", ENGLISH), "success"
+                return self.phrases.say(f"{manner}.success", language), "success"
             if len(turns) > _PATIENCE:
-                return self.phrases.say(f"{manner}.no_progress", ENGLISH), "no_progress"
+                return self.phrases.say(f"{manner}.no_progress", language), "no_progress"
             key = "theme" if not searches else "again"
-            return self.phrases.say(f"{manner}.{key}", ENGLISH, theme=goal.theme), "no"
+            return self.phrases.say(f"{manner}.{key}", language, theme=goal.theme), "no"
         # What a shopper says first is what it is; the rest follows in the order of the goal.
         order = ["apparel", *(name for name in goal.properties if name != "apparel")]
         step = 1 if goal.personality == "indecisive" else 2
@@ -87,12 +87,12 @@ class Scripts:
             named = order[bounds[len(turns)] : bounds[len(turns) + 1]]
             wish = {name: goal.properties[name] for name in ATTRIBUTES if name in named}
             key = "item" if not turns else "more"
-            return self.phrases.say(f"{manner}.{key}", ENGLISH, wish), "no"
+            return self.phrases.say(f"{manner}.{key}", language, wish), "no"
         if turns[-1].action == "search":
-            return self.phrases.say(f"{manner}.success", ENGLISH), "success"
+            return self.phrases.say(f"{manner}.success", language), "success"
         if len(turns) >= len(bounds) - 1 + _PATIENCE:
-            return self.phrases.say(f"{manner}.no_progress", ENGLISH), "no_progress"
-        return self.phrases.say(f"{manner}.again", ENGLISH), "no"
+            return self.phrases.say(f"{manner}.no_progress", language), "no_progress"
+        return self.phrases.say(f"{manner}.again", language), "no"
 
     def _queries(self, conversation: Conversation, fewest: int) -> list[str]:
         said = " . ".join(turn.customer for turn in conversation.turns)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gavel.fashion.catalogue import catalogue_of
 from gavel.fashion.conversation import Assistant, Conversation, Customer, Shop, converse, shop
+from gavel.fashion.dataset import tells_all
 from gavel.fashion.goals import Goal
 from gavel.fashion.parties import (
     SpeakingAssistant,
@@ -68,17 +69,19 @@ class Ground:
         evaluator: str,
         ledger: Ledger,
         rule: Callable[[Request], str],
-        revision: str | None = None,
+        revision: str,
     ) -> Voice:
         """The voice of `evaluator`, or of `rule` where it is scripted."""
-        named = self.scripts.revision if revision is None else revision
-        return voice_of(self.suite, evaluator, ledger, rule, named, self.settings.attempts)
+        return voice_of(self.suite, evaluator, ledger, rule, revision, self.settings.attempts)
 
-    def customers(self, ledger: Ledger) -> Mapping[str, Customer]:
-        """The simulated customers of the settings, by name."""
+    def customers(self, language: str, ledger: Ledger) -> Mapping[str, Customer]:
+        """The simulated customers of the settings, by name, who write in `language`."""
+        revision = f"{self.scripts.revision}|{language}"
         return {
             name: SpeakingCustomer(
-                self.voice(customer.evaluator, ledger, self.scripts.customer), self.prompts
+                self.voice(customer.evaluator, ledger, self.scripts.customer, revision),
+                self.prompts,
+                language,
             )
             for name, customer in self.settings.customers.items()
         }
@@ -104,10 +107,12 @@ def simulate(
     conversations = [Conversation(goal) for goal in goals]
     converse(
         conversations,
-        ground.customers(ledger),
+        ground.customers("en", ledger),
         ground.assistant(settings.assistant, settings.assistant_prompt, "en", ledger),
         ground.shop,
         settings.turn_limit,
         progress,
     )
+    for conversation in conversations:
+        conversation.all_info = tells_all(conversation)
     return conversations

@@ -1,4 +1,4 @@
-"""Verification: which simulated conversations are kept. Removed ones have a ground and a reason; none is edited."""
+"""Verification: which simulated conversations are kept. A removal has a ground and a reason; none is edited."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ _ERROR = re.compile(
     r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}",
     re.IGNORECASE,
 )
+_ORDINARY = {"small", "medium", "large", "summer", "comfortable", "loose"}
+"""Values that are also said of other things, so that one of them contradicts nothing."""
 _CASUAL_WORDS = 20.0
 """Words a message that a casual customer writes at most, on average."""
 
@@ -80,20 +82,24 @@ class Decision:
         return {**own, **vars(self)}
 
 
-def flags(conversation: Conversation, vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """The grounds that rules find, each with a reason; of an English conversation."""
+def flags(
+    conversation: Conversation, vocabulary: Vocabulary, fault_detail: str | None
+) -> list[tuple[str, str]]:
+    """The grounds that rules find, each with a reason; of an English conversation.
+
+    `fault_detail` tells of the reply that could not be used, where one broke the conversation.
+    """
     return [
-        *_format(conversation),
+        *_format(conversation, fault_detail),
         *_errors(conversation),
-        *_behaviour(conversation, vocabulary),
+        *_behaviour(conversation),
         *_faith(conversation, vocabulary),
     ]
 
 
-def _format(conversation: Conversation) -> Iterable[tuple[str, str]]:
-    if conversation.outcome == "broken" or conversation.faults:
-        told = "; ".join(f"{f.code}: {f.detail}" for f in conversation.faults)
-        yield "wrong_format", told or "a reply could not be used"
+def _format(conversation: Conversation, fault_detail: str | None) -> Iterable[tuple[str, str]]:
+    if conversation.outcome == "broken":
+        yield "wrong_format", fault_detail or "a reply could not be used"
 
 
 def _errors(conversation: Conversation) -> Iterable[tuple[str, str]]:
@@ -103,7 +109,7 @@ def _errors(conversation: Conversation) -> Iterable[tuple[str, str]]:
                 yield "error_text", f"turn {number}, {who}: {match.group()!r}"
 
 
-def _behaviour(conversation: Conversation, vocabulary: Vocabulary) -> Iterable[tuple[str, str]]:
+def _behaviour(conversation: Conversation) -> Iterable[tuple[str, str]]:
     goal, turns = conversation.goal, conversation.turns
     if conversation.outcome == "turn_limit":
         yield "customer_behaviour", f"had not ended the conversation after {len(turns)} turns"
@@ -129,7 +135,9 @@ def _faith(conversation: Conversation, vocabulary: Vocabulary) -> Iterable[tuple
         for value in dict.fromkeys(found):
             own = goal.properties.get(vocabulary.attribute_of[value])
             # Two spellings of one thing are no contradiction, only counted apart in the figures.
-            if own is not None and value != own and value not in vocabulary.equivalents(own):
+            if value in _ORDINARY or own is None:
+                continue
+            if value != own and value not in vocabulary.equivalents(own):
                 yield "unfaithful", f"asked for {value!r}, the goal says {own!r}"
         if not any(value in found for value in goal.properties.values()):
             yield "unfaithful", f"named nothing of {goal.text!r}"
@@ -143,7 +151,9 @@ def _of_theme(said: str, theme: str) -> bool:
     return sum(holds(said, [word, f"{word}*"]) for word in words) * 2 >= len(words)
 
 
-_CHECK_SCHEMA = schema_of(**dict.fromkeys(FLAGGED, {"type": "boolean"}), reason={"type": "string"})
+_CHECK_SCHEMA = schema_of(
+    **{ground: {"type": "boolean"} for ground in FLAGGED}, reason={"type": "string"}
+)
 
 
 @dataclass

@@ -53,12 +53,14 @@ class OpenAICompatible:
     schema as a JSON object (llama.cpp), or neither.
     """
 
+    _route = "/chat/completions"
+
     def __init__(self, evaluator: Evaluator) -> None:
         assert evaluator.base_url is not None, "the suite checks it"
         self._evaluator = evaluator
         self._endpoint = f"{evaluator.base_url} (model {evaluator.model})"
         # A whole URL, since the client takes longer to join a path to its base_url.
-        self._url = f"{evaluator.base_url.rstrip('/')}/chat/completions"
+        self._url = f"{evaluator.base_url.rstrip('/')}{self._route}"
         self._bodies: WeakKeyDictionary[Question, dict[str, bytes]] = WeakKeyDictionary()
         wanted = evaluator.structured_output
         self._mode: str | None = None if wanted == "auto" else wanted
@@ -144,18 +146,7 @@ class OpenAICompatible:
                 # A server without this route may be up all the same.
                 if error.status_code not in (404, 405):
                     raise
-            await client.post(
-                "/chat/completions",
-                body={
-                    "model": self._evaluator.model,
-                    "messages": [
-                        {"role": "system", "content": "Reply with OK."},
-                        {"role": "user", "content": "Are you there?"},
-                    ],
-                    "max_tokens": 1,
-                },
-                cast_to=httpx2.Response,
-            )
+            await client.post(self._route, body=self._probing(), cast_to=httpx2.Response)
         except (
             openai.AuthenticationError,
             openai.PermissionDeniedError,
@@ -174,6 +165,21 @@ class OpenAICompatible:
                 f"{self._endpoint}: does not answer ({_connection_detail(error)}); "
                 "check base_url, and run again when the endpoint is back"
             ) from error
+
+    def _probing(self) -> dict[str, Any]:
+        """The cheapest body that the route takes."""
+        return {
+            "model": self._evaluator.model,
+            "messages": [
+                {"role": "system", "content": "Reply with OK."},
+                {"role": "user", "content": "Are you there?"},
+            ],
+            "max_tokens": 1,
+        }
+
+    def _read(self, request: Request, content: bytes) -> Answer:
+        """The answer in a reply. Raises TransportFault: the reply is none of the route's."""
+        return _answer(request, content)
 
     async def _negotiate(self, client: openai.AsyncOpenAI, request: Request) -> Answer:
         """Find the first mode of structured output that the server takes, with a real request."""
@@ -209,7 +215,7 @@ class OpenAICompatible:
             raise TransportFault("connection", _connection_detail(error)) from error
         except openai.APIStatusError as error:
             raise self._status_fault(error) from error
-        return _answer(request, response.content)
+        return self._read(request, response.content)
 
     def _status_fault(self, error: openai.APIStatusError) -> Exception:
         """What an HTTP status says: of this try, of this request, or of every request."""

@@ -1,0 +1,291 @@
+"""BERTScore (Zhang et al. 2020): precision, recall and F1 of a text against another, by greedy matching of the
+cosine similarities of their tokens' contextual embeddings, without idf weights.
+
+Equal to the bert-score package on the same model and layer, with these differences: each distinct text is embedded
+once, references stay embedded for the next system, and a text without tokens is undefined instead of 0. Needs the
+extra `bertscore` (torch, transformers, bert-score).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gavel.errors import FashionError
+
+MISSING = "the extra `bertscore` is not installed; pip install 'gavel[bertscore]'"
+
+_LONGEST = 512
+"""Tokens of a text at most, where neither the tokenizer nor the model says so."""
+_KEPT_REFERENCES = 20_000
+_PAIRS = 1_024
+"""Pairs matched at once; their lengths are alike."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """F1 of each pair, None where a text has no tokens; how many texts were cut to the model's length."""
+
+    f1: list[float | None]
+    truncated: int
+
+
+def available() -> bool:
+    """Whether the extra is installed."""
+    return all(find_spec(name) is not None for name in ("torch", "transformers", "bert_score"))
+
+
+@lru_cache(maxsize=2)
+def scorer_of(
+    model: str | None, layer: int | None, language: str, rescale: bool, batch_tokens: int
+) -> BertScorer:
+    """The scorer, loaded once a process; see BertScorer."""
+    return BertScorer(model, layer, language, rescale, batch_tokens)
+
+
+class BertScorer:
+    """A model that scores pairs of texts.
+
+    `model` is a name that transformers knows or a local folder; None is the package's default model of
+    `language`. `layer` is the hidden layer whose output counts; None is the package's default for the model.
+    `rescale` maps F1 by the package's baseline of `language` and model, where there is one.
+
+    Raises:
+        FashionError: the extra or the model is missing, or a layer has to be given.
+    """
+
+    def __init__(
+        self,
+        model: str | None,
+        layer: int | None = None,
+        language: str = "en",
+        rescale: bool = False,
+        batch_tokens: int = 4096,
+    ) -> None:
+        if not available():
+            raise FashionError(MISSING)
+        import bert_score
+        import torch
+        import transformers
+        from bert_score.utils import lang2model, model2layers
+
+        self._torch = torch
+        self.name = model or lang2model[language]
+        layer = layer or model2layers.get(self.name)
+        if layer is None:
+            raise FashionError(
+                f"BERTScore model {self.name}: the bert-score package knows no default layer of it; "
+                f"set fashion.bertscore.layers: {{{self.name}: N}}"
+            )
+        self.layer = layer
+        self._tokens = batch_tokens
+        try:
+            self._tokenizer = _tokenizer(transformers, self.name)
+            self._model = _model(transformers, self.name, layer)
+        except (OSError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise FashionError(
+                f"BERTScore model {self.name} cannot be loaded ({first}); name a local folder in "
+                "fashion.bertscore.models, or make the model available offline"
+            ) from error
+        self._longest = _longest(self._tokenizer, self._model.config)
+        self._special = [
+            token
+            for token in (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
+            if token is not None
+        ]
+        self.baseline = _baseline(Path(bert_score.__file__), language, self.name, layer, rescale)
+        self._references: dict[str, Any] = {}
+
+    @property
+    def signature(self) -> str:
+        """Everything that determines a score: model, its content's hash, layer, baseline, versions."""
+        import bert_score
+        import torch
+        import transformers
+
+        rescaled = "none" if self.baseline is None else f"{self.baseline:.6g}"
+        return (
+            f"bertscore|model:{Path(self.name).name}|hash:{self._hash}|layer:{self.layer}|baseline:{rescaled}"
+            f"|bert-score:{bert_score.__version__}|transformers:{transformers.__version__}|torch:{torch.__version__}"
+        )
+
+    @property
+    def _hash(self) -> str:
+        return _model_hash(self)
+
+    def score(self, candidates: Sequence[str], references: Sequence[str]) -> Scores:
+        """F1 of each candidate against the reference beside it.
+
+        A text of whitespace alone has no tokens: F1 is None. A text longer than the model reads is cut and
+        counted. Equal texts are embedded once; references are kept for the next call.
+        """
+        if len(candidates) != len(references):
+            raise ValueError(f"{len(candidates)} candidates and {len(references)} references")
+        wanted = [text for text in dict.fromkeys(references) if text not in self._references]
+        if len(self._references) + len(wanted) > _KEPT_REFERENCES:
+            self._references.clear()
+            wanted = list(dict.fromkeys(references))
+        # A candidate that is somebody's reference is embedded already.
+        others = [text for text in dict.fromkeys(candidates) if text not in self._references]
+        embedded = self._embed(list(dict.fromkeys([*wanted, *others])))
+        self._references |= {text: embedded[text] for text in wanted}
+        found = self._references | embedded
+        scored: list[float | None] = [None] * len(candidates)
+        places = [
+            place
+            for place, (one, other) in enumerate(zip(candidates, references, strict=True))
+            if found[one] is not None and found[other] is not None
+        ]
+        places.sort(
+            key=lambda p: (len(found[candidates[p]].tokens), len(found[references[p]].tokens))
+        )
+        for start in range(0, len(places), _PAIRS):
+            batch = places[start : start + _PAIRS]
+            values = self._match(
+                [found[candidates[p]] for p in batch], [found[references[p]] for p in batch]
+            )
+            for place, value in zip(batch, values, strict=True):
+                scored[place] = value
+        cut = sum(found[t] is not None and found[t].cut for t in {*candidates, *references})
+        return Scores(scored, cut)
+
+    def _embed(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The tokens' embeddings of each text, of length 1; None for a text without words."""
+        torch = self._torch
+        told = {text: text.strip() for text in texts}
+        full = [text for text in texts if told[text]]
+        result: dict[str, Any] = dict.fromkeys(texts)
+        if not full:
+            return result
+        ids = self._tokenizer(
+            [told[text] for text in full], truncation=True, max_length=self._longest
+        )["input_ids"]
+        order = sorted(range(len(full)), key=lambda n: len(ids[n]), reverse=True)
+        pad = self._tokenizer.pad_token_id or 0
+        with torch.inference_mode():
+            while order:
+                longest = len(ids[order[0]])
+                batch, order = order[: (many := max(1, self._tokens // longest))], order[many:]
+                padded = torch.full((len(batch), longest), pad, dtype=torch.long)
+                mask = torch.zeros((len(batch), longest), dtype=torch.long)
+                for row, place in enumerate(batch):
+                    length = len(ids[place])
+                    padded[row, :length] = torch.tensor(ids[place])
+                    mask[row, :length] = 1
+                states = self._model(padded, attention_mask=mask)[0]
+                states = torch.nn.functional.normalize(states, dim=-1)
+                for row, place in enumerate(batch):
+                    own = ids[place]
+                    counts = torch.tensor([float(t not in self._special) for t in own])
+                    kept = states[row, : len(own)].clone()
+                    cut = len(own) >= self._longest
+                    result[full[place]] = _Embedded(kept, counts, cut) if counts.any() else None
+        return result
+
+    def _match(
+        self, candidates: Sequence[_Embedded], references: Sequence[_Embedded]
+    ) -> list[float]:
+        """F1 of pairs: the mean over each side's tokens of the best match on the other side.
+
+        Special tokens can be matched, as in the package, but have no weight of their own.
+        """
+        torch = self._torch
+        pad = torch.nn.utils.rnn.pad_sequence
+        with torch.inference_mode():
+            one = pad([c.tokens for c in candidates], batch_first=True)
+            other = pad([r.tokens for r in references], batch_first=True)
+            weight = pad([c.counts for c in candidates], batch_first=True)
+            other_weight = pad([r.counts for r in references], batch_first=True)
+            lengths = torch.tensor([len(c.tokens) for c in candidates])
+            other_lengths = torch.tensor([len(r.tokens) for r in references])
+            similarity = torch.bmm(one, other.transpose(1, 2))
+            absent = torch.arange(one.shape[1])[None, :] >= lengths[:, None]
+            other_absent = torch.arange(other.shape[1])[None, :] >= other_lengths[:, None]
+            similarity.masked_fill_(absent[:, :, None], -2.0)
+            similarity.masked_fill_(other_absent[:, None, :], -2.0)
+            precision = (similarity.amax(2) * weight).sum(1) / weight.sum(1)
+            recall = (similarity.amax(1) * other_weight).sum(1) / other_weight.sum(1)
+            f1 = torch.nan_to_num(2 * precision * recall / (precision + recall), nan=0.0)
+            if self.baseline is not None:
+                f1 = (f1 - self.baseline) / (1 - self.baseline)
+        return [float(value) for value in f1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """One text: a row of length 1 a token; 1 for tokens that count, 0 for special ones; whether it was cut."""
+
+    tokens: Any
+    counts: Any
+    cut: bool
+
+
+def _tokenizer(transformers: Any, name: str) -> Any:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    kinds = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
+    if isinstance(tokenizer, kinds) or "Roberta" in type(tokenizer).__name__:
+        # As the package does: the first word is a word like any other.
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, add_prefix_space=True)
+    return tokenizer
+
+
+def _model(transformers: Any, name: str, layer: int) -> Any:
+    """The encoder up to `layer`, without what comes after it."""
+    config = transformers.AutoConfig.from_pretrained(name)
+    if layer > config.num_hidden_layers:
+        raise ValueError(f"layer {layer} of {config.num_hidden_layers}")
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # it warns of every layer that is left out
+    transformers.logging.disable_progress_bar()
+    try:
+        model = transformers.AutoModel.from_pretrained(name, num_hidden_layers=layer)
+    finally:
+        transformers.logging.set_verbosity(level)
+        transformers.logging.enable_progress_bar()
+    if config.is_encoder_decoder:
+        model = model.get_encoder()
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model.float().eval()
+
+
+def _longest(tokenizer: Any, config: Any) -> int:
+    """Tokens of a text at most. A tokenizer that was never told says a number beyond any memory."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        positions -= 2  # the first two positions are those of padding
+    known = [
+        n for n in (tokenizer.model_max_length, positions) if n is not None and 0 < n < 100_000
+    ]
+    return int(min(known)) if known else _LONGEST
+
+
+def _baseline(package: Path, language: str, name: str, layer: int, rescale: bool) -> float | None:
+    """The package's baseline of F1; None without rescaling, or where the package has none (such as Greek)."""
+    path = package.parent / "rescale_baseline" / language / f"{Path(name).name}.tsv"
+    if not rescale or not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if int(row["LAYER"]) == layer:
+                return float(row["F"])
+    return None
+
+
+@lru_cache(maxsize=8)
+def _model_hash(scorer: BertScorer) -> str:
+    """12 hex digits of the weights and the tokenizer, as they are used."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(scorer._model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    backend = getattr(scorer._tokenizer, "backend_tokenizer", None)
+    digest.update(backend.to_str().encode() if backend is not None else b"")
+    return digest.hexdigest()[:12]

