@@ -12,10 +12,11 @@ from pathlib import Path
 import dagster as dg
 
 from assets.dialogue import EVALUATE, SYSTEMS
+from assets.fashion import fashion_steps
 from assets.jobs import steps_of_a_day
 from gavel.dialogue.results import systems
 from gavel.errors import GavelError, SuiteError
-from gavel.report.summary import standings, summary
+from gavel.report.summary import fashion_standings, standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
 
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         days = _checked_days(suite, chosen.days)
         for day in days:
             print(f"{day} ", end="", flush=True)
-            failed = evaluate_day(suite, day)
+            failed = run_steps(steps_of_a_day(suite, day))
             if failed:
                 print(f"failed\n{failed}", file=sys.stderr)
                 return 1
@@ -54,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failures = evaluate_dialogue_systems(suite)
         if suite.dialogue is not None:
             print(standings(suite, Store(suite.path(suite.store))))
+        if suite.fashion is not None:
+            print("\nfashion ", end="", flush=True)
+            if failed := run_steps(fashion_steps(suite)):
+                print(" failed")
+                failures.append(failed)
+            else:
+                print(fashion_standings(suite, Store(suite.path(suite.store))))
         for failed in failures:
             print(failed, file=sys.stderr)
         if failures:
@@ -64,12 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def evaluate_day(suite: Suite, day: str) -> str | None:
-    """Run every step of `day`; return what stopped it, in a sentence, or None."""
+def run_steps(steps: Sequence[tuple[str, str | None]]) -> str | None:
+    """Run every step, a job and its partition, in order; return what stopped them, in a sentence, or None."""
     from definitions import defs
 
     with dg.DagsterInstance.get() as instance:
-        for name, partition in steps_of_a_day(suite, day):
+        for name, partition in steps:
             job = defs.resolve_job_def(name)
             result = job.execute_in_process(
                 instance=instance,

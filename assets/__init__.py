@@ -3,6 +3,7 @@
 import dagster as dg
 
 from assets.dialogue import dialogue_assets
+from assets.fashion import fashion_assets
 from assets.logs import log_assets
 from assets.reporting import report_assets
 from assets.task import task_assets
@@ -17,4 +18,5 @@ def build_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         *(asset for task in tasks for asset in task_assets(suite, task)),
         *report_assets(suite, tasks),
         *dialogue_assets(suite),
+        *fashion_assets(suite),
     ]

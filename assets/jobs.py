@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.dialogue import dialogue_jobs
+from assets.fashion import fashion_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
 from gavel.suite import Suite
 
@@ -63,6 +64,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         ),
         _whole_day(suite),
         *dialogue_jobs(suite),
+        *fashion_jobs(suite),
     ]
 
 

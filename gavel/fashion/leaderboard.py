@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,29 @@ def _total(rows: Rows, figure: str) -> float | None:
     names = ("prompt_tokens", "completion_tokens") if figure == "tokens" else (figure,)
     values = [row[name] for row in rows for name in names]
     return None if any(value is None for value in values) else float(sum(values))
+
+
+_BASELINES = ("yake", "popularity", "lorem")
+"""Best first: what any data set worth using must tell apart."""
+
+
+def baselines_out_of_order(standings: Rows) -> list[str]:
+    """Where two of the baselines are not in their order by the ranking figure, a sentence each."""
+    figure = ranking(standings)
+    values = {
+        (row["language"], row["system"]): row["value"]
+        for row in standings
+        if row["mode"] == "query" and row["figure"] == figure and row["key"] == ""
+    }
+    found = []
+    for language in FASHION_LANGUAGES:
+        for better, worse in pairwise(_BASELINES):
+            one, other = values.get((language, better)), values.get((language, worse))
+            if one is not None and other is not None and one <= other:
+                found.append(
+                    f"{language}: {better} ({one:.2f}) is not better than {worse} ({other:.2f}) by {figure}"
+                )
+    return found
 
 
 def ranking(standings: Rows) -> str:

@@ -87,7 +87,7 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         other = {row["system"]: row for row in shown if row["reading"] in (REFERENCE, "convlab2")}
         known = ("low", "high", "value", "published")
         ends = [row[end] for row in shown for end in known if row[end] is not None]
-        low, high = _axis(min(ends), max(ends))
+        low, high = axis(min(ends), max(ends))
 
         def place(value: float | None, low: float = low, high: float = high) -> float | None:
             return None if value is None else round(100 * (value - low) / (high - low), 2)
@@ -114,7 +114,7 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         }
 
 
-def _axis(low: float, high: float) -> tuple[float, float]:
+def axis(low: float, high: float) -> tuple[float, float]:
     """Round ends that hold all values, with some room."""
     span = max(high - low, 1e-9)
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if span / s <= 6)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow.parquet as pq
 
+from gavel.fashion.evaluate import MODES
+from gavel.fashion.leaderboard import QUALITY
 from gavel.report.quality import Figures
 from gavel.store.files import Store
 from gavel.store.tables import count_reasons, row_count
@@ -61,6 +63,38 @@ def standings(suite: Suite, store: Store) -> str:
                 + " ".join(f"{'-':>18}" if value is None else f"{value:18.2f}" for value in shown)
             )
     lines += ["", f"leaderboard {store.root / 'dialogue' / 'leaderboard.html'}"]
+    return "\n".join(lines)
+
+
+def fashion_standings(suite: Suite, store: Store) -> str:
+    """The leaderboard of the fashion benchmark: systems by language, by the figures of quality defined."""
+    rows = pq.read_table(store.existing("fashion/leaderboard")).to_pylist()
+    whole = [row for row in rows if row["key"] == ""]
+    names = [
+        name
+        for name in QUALITY
+        if any(r["figure"] == name and r["value"] is not None for r in whole)
+    ]
+    names += ["cost_usd"]
+    values = {(r["mode"], r["language"], r["system"], r["figure"]): r["value"] for r in whole}
+    lines = ["", f"{suite.name}: fashion benchmark"]
+    for mode, title in MODES.items():
+        present = dict.fromkeys((r["language"], r["system"]) for r in whole if r["mode"] == mode)
+        if not present:
+            continue
+        lines += ["", title, f"{'':<22} " + " ".join(f"{name:>20}" for name in names)]
+        for language, system in present:
+            shown = (values[mode, language, system, name] for name in names)
+            lines.append(
+                f"{f'{language}, {system}':<22} "
+                + " ".join(f"{'-':>20}" if value is None else f"{value:20.2f}" for value in shown)
+            )
+    missing = [
+        row["reason"] for row in whole if row["figure"] == "bertscore" and row["value"] is None
+    ]
+    if missing:
+        lines += ["", missing[0]]
+    lines += ["", f"leaderboard {store.root / 'fashion' / 'leaderboard.html'}"]
     return "\n".join(lines)
 
 

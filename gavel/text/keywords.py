@@ -28,6 +28,8 @@ def keywords(text: str, language: str) -> list[str]:
     """
     if not text.strip():
         return []
-    found = [word for word, _ in _extractor(language).extract_keywords(text)]
+    pairs = _extractor(language).extract_keywords(text)
+    # YAKE leaves the full stop of an abbreviation on a word, and takes the end of a sentence for one.
+    found = [word.strip(".,;:!?·") for word, _ in pairs]
     told = plain(text)
     return sorted(found, key=lambda word: told.find(plain(word)))
