@@ -64,20 +64,23 @@ class Scripts:
         return _json({"query": " ".join(self._queries(request.subject, 1)[:1])})
 
     def _line(self, conversation: Conversation, chance: str) -> tuple[str, str]:
-        goal, turns, language = conversation.goal, conversation.turns, conversation.language
+        """What the customer says next and whether that ends the conversation; `chance` picks the phrasing."""
+        goal, turns = conversation.goal, conversation.turns
+
+        def say(what: str, wish: Mapping[str, str] | None = None, theme: str | None = None) -> str:
+            key = f"customer.{goal.personality or 'template'}.{what}"
+            choice = random.Random(chance).randrange(self.phrases.choices(key))
+            return self.phrases.say(key, conversation.language, wish, theme, choice)
+
         if goal.customer_kind == "template":
-            choice = random.Random(chance).randrange(self.phrases.choices("customer.template.open"))
-            wish = goal.properties
-            return self.phrases.say("customer.template.open", language, wish, choice=choice), "no"
-        manner = f"customer.{goal.personality}"
+            return say("open", goal.properties), "no"
         if goal.theme is not None:
             searches = len(conversation.searches())
             if searches >= _SEARCHES_OF_THEME:
-                return self.phrases.say(f"{manner}.success", language), "success"
+                return say("success"), "success"
             if len(turns) > _PATIENCE:
-                return self.phrases.say(f"{manner}.no_progress", language), "no_progress"
-            key = "theme" if not searches else "again"
-            return self.phrases.say(f"{manner}.{key}", language, theme=goal.theme), "no"
+                return say("no_progress"), "no_progress"
+            return say("again") if searches else say("theme", theme=goal.theme), "no"
         # What a shopper says first is what it is; the rest follows in the order of the goal.
         order = ["apparel", *(name for name in goal.properties if name != "apparel")]
         step = 1 if goal.personality == "indecisive" else 2
@@ -86,13 +89,12 @@ class Scripts:
         if len(turns) < len(bounds) - 1:
             named = order[bounds[len(turns)] : bounds[len(turns) + 1]]
             wish = {name: goal.properties[name] for name in ATTRIBUTES if name in named}
-            key = "item" if not turns else "more"
-            return self.phrases.say(f"{manner}.{key}", language, wish), "no"
+            return say("more" if turns else "item", wish), "no"
         if turns[-1].action == "search":
-            return self.phrases.say(f"{manner}.success", language), "success"
+            return say("success"), "success"
         if len(turns) >= len(bounds) - 1 + _PATIENCE:
-            return self.phrases.say(f"{manner}.no_progress", language), "no_progress"
-        return self.phrases.say(f"{manner}.again", language), "no"
+            return say("no_progress"), "no_progress"
+        return say("again"), "no"
 
     def _queries(self, conversation: Conversation, fewest: int) -> list[str]:
         said = " . ".join(turn.customer for turn in conversation.turns)

@@ -9,8 +9,8 @@ import yake
 
 from gavel.text.words import plain
 
-WORDS = 7
-"""Keywords taken: about as many as an item goal has terms."""
+WORDS = 20
+"""Keywords taken at most: YAKE's own default."""
 
 REVISION = f"yake-{version('yake')}|n:1|top:{WORDS}|order:text"
 
