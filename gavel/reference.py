@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gavel.columns import reference
 from gavel.dialogue.inform import REASONS as FAILURES
 from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
 from gavel.dialogue.results import SCHEMA as RESULTS
+from gavel.fashion.actions import FAILURES as FASHION_FAILURES
+from gavel.fashion.conversation import OUTCOMES
+from gavel.fashion.dataset import DATASET, SIMULATED, STATISTICS
+from gavel.fashion.goals import SCHEMA as GOALS
+from gavel.fashion.leaderboard import FIGURES
+from gavel.fashion.leaderboard import STANDINGS as FASHION_STANDINGS
+from gavel.fashion.scores import RESULTS as FASHION_RESULTS
+from gavel.fashion.verify import GROUNDS
+from gavel.fashion.verify import SCHEMA as VERIFIED
 from gavel.inference.ledger import SCHEMA as LEDGER
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import VOLATILE, score_schema, verdict_schema
@@ -18,9 +29,6 @@ from gavel.report.quality import SCHEMA as QUALITY
 def tables_page() -> str:
     """The reference of tables and reason codes."""
     bare = Rubric("", 1, "", True, (), (), {})
-    codes = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())
-    reasons = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in REASONS.items())
-    failed = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAILURES.items())
     tables = {
         "logs/raw": RAW,
         "logs/clean": CLEAN,
@@ -33,6 +41,13 @@ def tables_page() -> str:
         "dialogue/results": RESULTS,
         "dialogue/leaderboard": STANDINGS,
         "dialogue/comparisons": COMPARISONS,
+        "fashion/goals": GOALS,
+        "fashion/simulated": SIMULATED,
+        "fashion/verified, fashion/removed": VERIFIED,
+        "fashion/conversations": DATASET,
+        "fashion/statistics": STATISTICS,
+        "fashion/results": FASHION_RESULTS,
+        "fashion/leaderboard": FASHION_STANDINGS,
         "ledger": LEDGER,
     }
     return f"""# Tables and reason codes
@@ -51,21 +66,50 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 
 | code | meaning |
 |---|---|
-{codes}
+{_codes(FAULTS)}
 
 ## Reasons: why a source row is no record
 
 | code | meaning |
 |---|---|
-{reasons}
+{_codes(REASONS)}
 
 ## Failures: why a dialogue of the benchmark failed
 
 | code | meaning |
 |---|---|
-{failed}
+{_codes(FAILURES)}
+
+## Failures: what a party of a fashion conversation did wrong
+
+| code | meaning |
+|---|---|
+{_codes(FASHION_FAILURES)}
+
+## Outcomes: how a fashion conversation ended
+
+| code | meaning |
+|---|---|
+{_codes(OUTCOMES)}
+
+## Grounds: why a fashion conversation was removed
+
+| code | meaning |
+|---|---|
+{_codes(GROUNDS)}
+
+## Figures of the fashion leaderboard
+
+| figure | meaning |
+|---|---|
+{_codes(FIGURES)}
 
 {reference(tables)}"""
+
+
+def _codes(meanings: Mapping[str, str]) -> str:
+    """One row of Markdown a code."""
+    return "\n".join(f"| `{code}` | {meaning} |" for code, meaning in meanings.items())
 
 
 if __name__ == "__main__":

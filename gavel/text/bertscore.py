@@ -86,7 +86,7 @@ class BertScorer:
         self.layer = layer
         self._tokens = batch_tokens
         try:
-            self._tokenizer = _tokenizer(transformers, self.name)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
             self._model = _model(transformers, self.name, layer)
         except (OSError, ValueError) as error:
             first = str(error).strip().splitlines()[0]
@@ -95,6 +95,10 @@ class BertScorer:
                 "fashion.bertscore.models, or make the model available offline"
             ) from error
         self._longest = _longest(self._tokenizer, self._model.config)
+        # The package asks for a space before the first word of these; transformers 5 does not heed it.
+        kinds = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
+        prefixed = isinstance(self._tokenizer, kinds)
+        self._asked = {"add_prefix_space": True} if prefixed else {}
         self._special = [
             token
             for token in (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
@@ -165,7 +169,7 @@ class BertScorer:
         if not full:
             return result
         ids = self._tokenizer(
-            [told[text] for text in full], truncation=True, max_length=self._longest
+            [told[text] for text in full], truncation=True, max_length=self._longest, **self._asked
         )["input_ids"]
         order = sorted(range(len(full)), key=lambda n: len(ids[n]), reverse=True)
         pad = self._tokenizer.pad_token_id or 0
@@ -225,15 +229,6 @@ class _Embedded:
     tokens: Any
     counts: Any
     cut: bool
-
-
-def _tokenizer(transformers: Any, name: str) -> Any:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(name)
-    kinds = (transformers.GPT2Tokenizer, transformers.RobertaTokenizer)
-    if isinstance(tokenizer, kinds) or "Roberta" in type(tokenizer).__name__:
-        # As the package does: the first word is a word like any other.
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, add_prefix_space=True)
-    return tokenizer
 
 
 def _model(transformers: Any, name: str, layer: int) -> Any:
