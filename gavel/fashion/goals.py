@@ -20,6 +20,8 @@ _OPTIONAL_SHARE = 0.5
 """How likely a goal names each attribute besides the apparel."""
 _FEWEST = 2
 """Attributes a goal names at least besides the apparel."""
+_TRIES = 1_000
+"""Repeated combinations in a row after which all are taken to be used up."""
 
 SCHEMA = pa.schema(
     [
@@ -166,10 +168,12 @@ def _items(allowed: Mapping[str, Sequence[str]], chance: random.Random) -> Itera
             chosen = chance.sample(others, _FEWEST)
         picked = {name: chance.choice(allowed[name]) for name in [*chosen, "apparel"]}
         properties = {name: picked[name] for name in ATTRIBUTES if name in picked}
-        tries += 1
-        if joined(properties) in seen and tries < 10_000:
+        if joined(properties) in seen:
+            tries += 1
+            if tries == _TRIES:
+                # A split of more goals than there are combinations goes through them again.
+                seen.clear()
             continue
-        # A split of more goals than there are combinations repeats some.
         tries = 0
         seen.add(joined(properties))
         yield properties
