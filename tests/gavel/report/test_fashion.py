@@ -1,0 +1,60 @@
+"""The fashion leaderboard's page: what it says, with and without BERTScore, and that hostile text stays text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gavel.agreement.bootstrap import Resampling
+from gavel.fashion.leaderboard import leaderboard
+from gavel.report.fashion import render_fashion
+from gavel.store.files import Store
+from gavel.suite import Fashion
+
+from ..fashion.test_leaderboard import row
+from .test_page import HOSTILE, Page, assert_harmless
+
+
+def page(tmp_path: Path, *rows: dict[str, Any], suite: str = "demo") -> str:
+    standings = leaderboard(rows, Resampling(100)).to_pylist()
+    return render_fashion(suite, Fashion(), standings, Store(tmp_path))
+
+
+def test_the_page_ranks_by_bertscore_where_there_is_one(tmp_path: Path) -> None:
+    rows = [row(n, bertscore=0.5 + n / 10) for n in range(4)]
+    rows += [row(n, system="gpt", cost_usd=0.5, failures=["role_switch"]) for n in range(4)]
+    html = page(tmp_path, *rows)
+    assert_harmless(html)
+    words = Page(html).words
+    assert "Ranked by BERTScore F1 of query and goal" in words
+    assert "QueryGenEval" in words
+    assert "AssistantEval: " not in words
+    assert "role_switch the reply speaks for the other side 100.0" in words
+    # Published figures are marked as of other data, and complete.
+    assert "Published, other data" in words
+    assert "QueryGenEval yake 85.0 84.0 84.2 82.4" in words
+    assert "$2.00" in words
+
+
+def test_without_bertscore_it_says_so_plainly(tmp_path: Path) -> None:
+    why = "no BERTScore: the extra `bertscore` is not installed"
+    words = Page(page(tmp_path, *(row(n, bertscore=None, undefined=why) for n in range(3)))).words
+    assert "Ranked by cosine of the embeddings" in words
+    assert f"{why} . Until then quality is shown by the similarity" in words
+
+
+def test_an_empty_leaderboard_is_a_page(tmp_path: Path) -> None:
+    html = page(tmp_path)
+    assert_harmless(html)
+    assert "No system has been evaluated yet" in Page(html).words
+
+
+@pytest.mark.parametrize("text", HOSTILE[:6])
+def test_hostile_names_and_reasons_stay_text(tmp_path: Path, text: str) -> None:
+    rows = [
+        row(n, system=text, bertscore=None, similarity=0.1 * n, undefined=text, signature=text)
+        for n in (1, 2)
+    ]
+    assert_harmless(page(tmp_path, *rows, suite=text))
