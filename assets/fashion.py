@@ -115,7 +115,7 @@ def _languages(settings: Fashion) -> dg.StaticPartitionsDefinition:
 def _bench(
     suite: Suite, settings: Fashion, context: dg.AssetExecutionContext, store: ParquetStore
 ) -> Bench:
-    return Bench(Ground(suite, settings), store.files, context.run_id, context.log.info)
+    return Bench(Ground(suite, settings), store.files, context.run.run_id, context.log.info)
 
 
 def _data(suite: Suite, settings: Fashion) -> list[dg.AssetsDefinition]:

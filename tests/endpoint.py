@@ -61,11 +61,19 @@ Behaviour = Callable[[Ask], Reply]
 class Endpoint:
     """Serves `behave` on a port of its own, in a thread; use it as a context manager.
 
-    `asks` counts completions asked for by body; `answered` those that got a whole 200 reply.
+    `asks` counts completions asked for by body; `answered` those that got a whole 200 reply. `embed` makes
+    the embedding of a text, or the reply in its place; `embedded` counts the texts.
     """
 
-    def __init__(self, behave: Behaviour, models: Callable[[], Reply] | None = None) -> None:
+    def __init__(
+        self,
+        behave: Behaviour,
+        models: Callable[[], Reply] | None = None,
+        embed: Callable[[str], list[float] | Reply] | None = None,
+    ) -> None:
         self.behave = behave
+        self.embed = embed
+        self.embedded: Counter[str] = Counter()
         self.models = models or (lambda: Reply(body={"object": "list", "data": []}))
         self.asks: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
@@ -112,6 +120,7 @@ class Endpoint:
     async def _start(self) -> None:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/embeddings", self._embed)
         app.router.add_get("/v1/models", self._list_models)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -128,6 +137,19 @@ class Endpoint:
 
     async def _list_models(self, request: web.Request) -> web.StreamResponse:
         return _plain(self.models())
+
+    async def _embed(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        (text,) = body["input"]
+        self.embedded[text] += 1
+        found = Reply(status=404) if self.embed is None else self.embed(text)
+        if isinstance(found, Reply):
+            return _plain(found)
+        data = [{"object": "embedding", "index": 0, "embedding": found}]
+        usage = {"prompt_tokens": len(text.split()), "total_tokens": len(text.split())}
+        return web.json_response(
+            {"object": "list", "data": data, "model": body["model"], "usage": usage}
+        )
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
