@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gavel.errors import GavelError
+from gavel.fashion.simulate import Ground
 from gavel.judge.backends import judge_of
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import released_rubric
@@ -50,6 +51,13 @@ def _check(suite: Suite) -> None:
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
             f"{len(rubric.label_values)} labels, prompt of {len(prompts.system):,} characters, "
             f"judged by {name} ({evaluator.backend}, {evaluator.model})"
+        )
+    if suite.fashion is not None:
+        ground = Ground(suite, suite.fashion)
+        _ = ground.prompts
+        print(
+            f"fashion: {len(ground.vocabulary.attribute_of)} values, {len(ground.vocabulary.themes)} themes, "
+            f"{len(suite.fashion.customers)} customers, systems {', '.join(suite.fashion.systems)}"
         )
     print(f"{suite.file}: is in order")
 

@@ -37,7 +37,14 @@ from gavel.fashion.vocabulary import ENGLISH
 from gavel.inference.ledger import Ledger
 from gavel.store.files import Store, replacing
 from gavel.store.tables import content_hash, write_batches
-from gavel.text.bertscore import MISSING, BertScorer, available, scorer_of
+from gavel.text.bertscore import (
+    MISSING,
+    available,
+    baseline_of,
+    default_model,
+    rescaled,
+    scorer_of,
+)
 from gavel.text.embeddings import EMBEDDED, embed
 
 VERSION = "1"
@@ -191,11 +198,8 @@ def write_results(bench: Bench, system: str, language: str) -> Path:
     endpoint = None if named is None else ground.suite.evaluators[named]
     with bench.ledger("embeddings", system) as ledger:
         vectors = embed(texts, endpoint, ledger)
-    scorer, why = _scorer(bench, language)
-    score: PairScores | None = (
-        None if scorer is None else (lambda queries, goals: scorer.score(queries, goals).f1)
-    )
-    add_scores(rows, ground.vocabulary, settings.queries, score, vectors, why)
+    bertscore = _bertscore(bench, language)
+    add_scores(rows, ground.vocabulary, settings.queries, bertscore.score, vectors, bertscore.why)
     embedding = EMBEDDED if endpoint is None else endpoint.model
     known = settings.systems[system]
     asked = (
@@ -205,7 +209,7 @@ def write_results(bench: Bench, system: str, language: str) -> Path:
         f"fashion|v:{VERSION}|data:{content_hash(path)[:12]}|system:{asked}|prompt:{known.prompt}"
         f"|texts:{files_hash(ground.folder)}|split:{settings.split}|customer:{settings.customer}"
         f"|carousel:{settings.carousel}|queries:{settings.queries}|embeddings:{embedding}"
-        f"|{'bertscore:none' if scorer is None else scorer.signature}"
+        f"|bertscore:{bertscore.signature}"
     )
     for row in rows:
         row["signature"] = signature
@@ -229,28 +233,43 @@ def write_leaderboard(bench: Bench) -> tuple[Path, int]:
     return path, len(found)
 
 
-def _scorer(bench: Bench, language: str) -> tuple[BertScorer | None, str]:
-    """What computes BERTScore, or why nothing does: the extra or the default model is not there.
+@dataclass(frozen=True)
+class _BertScore:
+    """How BERTScore is computed in a language: `score` is None where nothing computes it, and `why` says so."""
+
+    score: PairScores | None
+    signature: str
+    why: str = ""
+
+
+def _bertscore(bench: Bench, language: str) -> _BertScore:
+    """BERTScore by the model of the settings, or else of the bert-score package, for `language`.
 
     Raises:
         FashionError: the model was named in the settings and cannot be loaded.
     """
     settings = bench.ground.settings.bertscore
     if not settings.enabled:
-        return None, "no BERTScore: fashion.bertscore.enabled is false"
+        return _BertScore(None, "none", "no BERTScore: fashion.bertscore.enabled is false")
     if not available():
-        return None, f"no BERTScore: {MISSING}"
+        return _BertScore(None, "none", f"no BERTScore: {MISSING}")
     named = settings.models.get(language) or settings.models.get("default")
+    model = named or default_model(language)
     # A folder is named from the suite's; anything else is a name that transformers knows.
-    folder = None if named is None else bench.ground.suite.path(named)
-    model = str(folder) if folder is not None and folder.is_dir() else named
+    folder = bench.ground.suite.path(model)
+    path = str(folder) if folder.is_dir() else model
     try:
-        layer = None if named is None else settings.layers.get(named)
-        return scorer_of(model, layer, language, settings.rescale, settings.batch_tokens), ""
+        scorer = scorer_of(path, settings.layers.get(model), settings.batch_tokens)
     except FashionError as error:
         if named is not None:
             raise
-        return None, f"no BERTScore: {error}"
+        return _BertScore(None, "none", f"no BERTScore: {error}")
+    baseline = baseline_of(language, model, scorer.layer) if settings.rescale else None
+    shown = "none" if baseline is None else f"{baseline:.6g}"
+    return _BertScore(
+        lambda queries, goals: rescaled(scorer.score(queries, goals).f1, baseline),
+        f"{scorer.signature}|baseline:{shown}",
+    )
 
 
 def _people(bench: Bench) -> Mapping[tuple[str, str], tuple[bool, str]]:

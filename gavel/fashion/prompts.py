@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from gavel.errors import FashionError, RubricError
@@ -23,6 +24,35 @@ _BLOCKS = {
 }
 _LONGEST_REPAIRED = 2_000
 """Characters of an invalid reply that its author is shown again."""
+
+_GOALS = [
+    SimpleNamespace(kind=kind, text="text", personality=personality)
+    for kind in ("item", "theme")
+    for personality in (None, "casual", "indecisive", "rude")
+]
+_TURNS = [
+    SimpleNamespace(customer="text", action=action, text=text, queries=["text"], items="text")
+    for action, text in (("search", ""), ("message", "text"), (None, ""))
+]
+_VARIANTS = ("I", "II", "III")
+_TRIED: list[tuple[str, str, dict[str, Any]]] = [
+    *(("customer", "system", {"goal": goal, "language": "text"}) for goal in _GOALS),
+    ("customer", "open", {}),
+    *(("customer", "turn", {"turn": turn}) for turn in _TURNS),
+    *(("assistant", "system", {"variant": v, "language": "text"}) for v in _VARIANTS),
+    *(("assistant", "turn", {"shown": shown, "customer": "text"}) for shown in (None, "text")),
+    *(("query", "system", {"variant": variant}) for variant in _VARIANTS),
+    ("query", "conversation", {"turns": _TURNS}),
+    ("translate", "system", {"language": "text"}),
+    ("translate", "message", {"speaker": "customer", "text": "text"}),
+    ("verify", "system", {}),
+    *(
+        ("verify", "conversation", {"goal": goal, "turns": _TURNS, "outcome": "text"})
+        for goal in _GOALS
+    ),
+    ("repair", "user", {"faults": [Fault("code", "detail"), Fault("code", "")]}),
+]
+"""What every block is tried out with, so that a name nobody sets is told before anything is asked."""
 
 
 class FashionPrompts:
@@ -44,6 +74,8 @@ class FashionPrompts:
                 raise FashionError(f"{path}: cannot be read ({error.strerror})") from error
             except RubricError as error:
                 raise FashionError(str(error)) from error
+        for name, block, values in _TRIED:
+            self.render(name, block, **values)
 
     def render(self, name: str, block: str, **values: Any) -> str:
         """`block` of the template `name` with `values`."""

@@ -41,57 +41,75 @@ def available() -> bool:
     return all(find_spec(name) is not None for name in ("torch", "transformers", "bert_score"))
 
 
+def default_model(language: str) -> str:
+    """The bert-score package's model for `language`; needs the extra."""
+    from bert_score.utils import lang2model
+
+    return str(lang2model[language])
+
+
+def baseline_of(language: str, model: str, layer: int) -> float | None:
+    """The package's baseline of F1; None where it has none for the language (such as Greek) or the model."""
+    import bert_score
+
+    package = Path(bert_score.__file__).parent
+    path = package / "rescale_baseline" / language / f"{Path(model).name}.tsv"
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if int(row["LAYER"]) == layer:
+                return float(row["F"])
+    return None
+
+
+def rescaled(f1: Sequence[float | None], baseline: float | None) -> list[float | None]:
+    """F1 with `baseline` at 0 and 1 where it is; as it is where there is no baseline."""
+    if baseline is None:
+        return list(f1)
+    return [None if value is None else (value - baseline) / (1 - baseline) for value in f1]
+
+
 @lru_cache(maxsize=2)
-def scorer_of(
-    model: str | None, layer: int | None, language: str, rescale: bool, batch_tokens: int
-) -> BertScorer:
-    """The scorer, loaded once a process; see BertScorer."""
-    return BertScorer(model, layer, language, rescale, batch_tokens)
+def scorer_of(model: str, layer: int | None, batch_tokens: int) -> BertScorer:
+    """The scorer, loaded once a process, so that all systems and languages share its references."""
+    return BertScorer(model, layer, batch_tokens)
 
 
 class BertScorer:
     """A model that scores pairs of texts.
 
-    `model` is a name that transformers knows or a local folder; None is the package's default model of
-    `language`. `layer` is the hidden layer whose output counts; None is the package's default for the model.
-    `rescale` maps F1 by the package's baseline of `language` and model, where there is one.
+    `model` is a name that transformers knows or a local folder. `layer` is the hidden layer whose output counts;
+    None is the package's default for the model. `batch_tokens` bounds what is embedded at once.
 
     Raises:
         FashionError: the extra or the model is missing, or a layer has to be given.
     """
 
-    def __init__(
-        self,
-        model: str | None,
-        layer: int | None = None,
-        language: str = "en",
-        rescale: bool = False,
-        batch_tokens: int = 4096,
-    ) -> None:
+    def __init__(self, model: str, layer: int | None = None, batch_tokens: int = 4096) -> None:
         if not available():
             raise FashionError(MISSING)
-        import bert_score
         import torch
         import transformers
-        from bert_score.utils import lang2model, model2layers
+        from bert_score.utils import model2layers
 
         self._torch = torch
-        self.name = model or lang2model[language]
-        layer = layer or model2layers.get(self.name)
+        self.name = model
+        layer = layer or model2layers.get(model)
         if layer is None:
             raise FashionError(
-                f"BERTScore model {self.name}: the bert-score package knows no default layer of it; "
-                f"set fashion.bertscore.layers: {{{self.name}: N}}"
+                f"BERTScore model {model}: the bert-score package knows no default layer of it; "
+                f"set fashion.bertscore.layers: {{{model}: N}}"
             )
-        self.layer = layer
+        self.layer: int = layer
         self._tokens = batch_tokens
         try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
-            self._model = _model(transformers, self.name, layer)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+            self._model = _model(transformers, model, layer)
         except (OSError, ValueError) as error:
             first = str(error).strip().splitlines()[0]
             raise FashionError(
-                f"BERTScore model {self.name} cannot be loaded ({first}); name a local folder in "
+                f"BERTScore model {model} cannot be loaded ({first}); name a local folder in "
                 "fashion.bertscore.models, or make the model available offline"
             ) from error
         self._longest = _longest(self._tokenizer, self._model.config)
@@ -104,19 +122,17 @@ class BertScorer:
             for token in (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
             if token is not None
         ]
-        self.baseline = _baseline(Path(bert_score.__file__), language, self.name, layer, rescale)
         self._references: dict[str, Any] = {}
 
     @property
     def signature(self) -> str:
-        """Everything that determines a score: model, its content's hash, layer, baseline, versions."""
+        """Everything that determines a score: model, its content's hash, layer, versions."""
         import bert_score
         import torch
         import transformers
 
-        rescaled = "none" if self.baseline is None else f"{self.baseline:.6g}"
         return (
-            f"bertscore|model:{Path(self.name).name}|hash:{self._hash}|layer:{self.layer}|baseline:{rescaled}"
+            f"model:{Path(self.name).name}|hash:{self._hash}|layer:{self.layer}"
             f"|bert-score:{bert_score.__version__}|transformers:{transformers.__version__}|torch:{torch.__version__}"
         )
 
@@ -217,8 +233,6 @@ class BertScorer:
             precision = (similarity.amax(2) * weight).sum(1) / weight.sum(1)
             recall = (similarity.amax(1) * other_weight).sum(1) / other_weight.sum(1)
             f1 = torch.nan_to_num(2 * precision * recall / (precision + recall), nan=0.0)
-            if self.baseline is not None:
-                f1 = (f1 - self.baseline) / (1 - self.baseline)
         return [float(value) for value in f1]
 
 
@@ -260,18 +274,6 @@ def _longest(tokenizer: Any, config: Any) -> int:
         n for n in (tokenizer.model_max_length, positions) if n is not None and 0 < n < 100_000
     ]
     return int(min(known)) if known else _LONGEST
-
-
-def _baseline(package: Path, language: str, name: str, layer: int, rescale: bool) -> float | None:
-    """The package's baseline of F1; None without rescaling, or where the package has none (such as Greek)."""
-    path = package.parent / "rescale_baseline" / language / f"{Path(name).name}.tsv"
-    if not rescale or not path.exists():
-        return None
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if int(row["LAYER"]) == layer:
-                return float(row["F"])
-    return None
 
 
 @lru_cache(maxsize=8)

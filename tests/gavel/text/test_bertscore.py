@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from gavel.errors import FashionError
-from gavel.text import bertscore
-from gavel.text.bertscore import BertScorer, available
+from gavel.text.bertscore import BertScorer, available, baseline_of, default_model, rescaled
 
 needs_extra = pytest.mark.skipif(
     not available(), reason="needs torch, transformers and bert-score: the extra `bertscore`"
@@ -145,32 +144,28 @@ def other_folder(path: Path) -> Path:
 
 
 @needs_extra
-def test_rescaling_is_the_packages_own(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
-    # The baseline of a known model stands in the package; ours reads it, here for the tiny one.
-    monkeypatch.setattr(bertscore, "_baseline", lambda *a: 0.25)
-    plain = [(f - 0.25) / 0.75 for f in raw(model)]
-    assert BertScorer(str(model), 2, rescale=True).score(["black"], ["red"]).f1 == pytest.approx(
-        plain
-    )
+def test_baselines_are_read_where_the_package_has_one() -> None:
+    # From the package's table for roberta-large, layer 17, column F.
+    assert baseline_of("en", "roberta-large", 17) == pytest.approx(0.8315, abs=1e-3)
+    assert baseline_of("el", "bert-base-multilingual-cased", 9) is None
+    assert baseline_of("en", "some/other-model", 17) is None
 
 
-def raw(model: Path) -> list[float]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bertscore, "_baseline", lambda *a: None)
-        return [f for f in BertScorer(str(model), 2).score(["black"], ["red"]).f1 if f is not None]
+def test_rescaling_puts_the_baseline_at_nought() -> None:
+    assert rescaled([0.8, 0.9, 1.0, None, 0.7], 0.8) == [
+        pytest.approx(0),
+        pytest.approx(0.5),
+        pytest.approx(1),
+        None,
+        pytest.approx(-0.5),
+    ]
+    assert rescaled([0.8, None], None) == [0.8, None]
 
 
 @needs_extra
-def test_baselines_are_read_where_the_package_has_one() -> None:
-    import bert_score
-
-    package = Path(bert_score.__file__)
-    # From the package's table for roberta-large, layer 17, column F.
-    assert bertscore._baseline(package, "en", "roberta-large", 17, True) == pytest.approx(
-        0.8315, abs=1e-3
-    )
-    assert bertscore._baseline(package, "el", "bert-base-multilingual-cased", 9, True) is None
-    assert bertscore._baseline(package, "en", "roberta-large", 17, False) is None
+def test_every_language_has_the_packages_model() -> None:
+    assert default_model("en") == "roberta-large"
+    assert default_model("el") == "bert-base-multilingual-cased"
 
 
 @needs_extra
