@@ -63,7 +63,6 @@ def render_fashion(suite: str, settings: Fashion, standings: Rows, store: Store)
             scripted=settings.assistant == "scripted",
             modes=[mode for mode in modes if mode["panels"]],
             meanings=FIGURES,
-            titles=TITLES,
             attributes=ATTRIBUTES,
             failures=FAILURES,
             published=_published(),
@@ -86,15 +85,19 @@ def _mode(mode: str, title: str, standings: Rows, figure: str) -> dict[str, Any]
             -(values[(*pair, figure, "")]["value"] or float("-inf")),
         ),
     )
+    shown = [
+        name for name in TITLES if any(r["figure"] == name and r["value"] is not None for r in own)
+    ]
     return {
         "title": title,
         "panels": list(_panels(own, figure)),
         "pictures": list(_pictures(own, figure)),
+        "titles": [TITLES[name] for name in shown],
         "table": [
             {
                 "language": LANGUAGES[language],
                 "system": system,
-                "cells": [values[(language, system, name, "")] for name in TITLES],
+                "cells": [values[(language, system, name, "")] for name in shown],
                 "cost": values[(language, system, "cost_usd", "")],
                 "tokens": values[(language, system, "tokens", "")],
             }

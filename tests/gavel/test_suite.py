@@ -207,3 +207,50 @@ def test_a_task_folder_that_cannot_name_a_table_is_told(folder: Path, name: str)
 def test_a_folder_without_a_rubric_is_no_task(folder: Path) -> None:
     (folder / "prompts" / "dialogue").mkdir()
     assert load(folder, GOOD).task_names() == ["chat", "translation"]
+
+
+FASHION = GOOD.replace(
+    "baseline: {backend: heuristic}",
+    "baseline: {backend: heuristic}, m: {backend: openai_compatible, model: m, base_url: http://x/v1}",
+)
+
+
+def test_the_fashion_section_has_good_defaults(folder: Path) -> None:
+    fashion = load(folder, f"{FASHION}fashion: {{}}").fashion
+    assert fashion is not None
+    assert (fashion.evaluation, fashion.development, fashion.subsets) == (1334, 1062, {"el": 87})
+    assert fashion.languages == ["en", "de", "fr", "el"]
+    assert len(fashion.customers) == 7
+    assert list(fashion.systems) == ["scripted", "yake", "popularity", "lorem"]
+    assert fashion.evaluators() == {}
+    assert load(folder, GOOD).fashion is None
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        (
+            "assistant: gpt",
+            "fashion.assistant is 'gpt', which is no model under evaluators; accepted: scripted, m",
+        ),
+        ("assistant: baseline", "fashion.assistant is 'baseline', which is no model"),
+        ("verifier: gpt", "fashion.verifier is 'gpt'"),
+        ("languages: [de]", "each once, and en"),
+        ("languages: [en, it]", "fashion.languages.1"),
+        ("customers: {a: {kind: item}}", "kind item with personality None"),
+        ("customers: {a: {kind: template, personality: rude}}", "a template has none"),
+        ("customers: {a: {kind: template, evaluator: m}}", "a template customer is scripted"),
+        ("customers: {}", "fashion.customers"),
+        ("systems: {a: {kind: model}}", "a model needs `evaluator`"),
+        ("systems: {a: {kind: yake, evaluator: m}}", "a rule has none"),
+        ("systems: {a: {kind: lorem, modes: [assistant]}}", "lorem writes queries only"),
+        ("systems: {a b: {kind: lorem}}", "'a b' cannot name a partition"),
+        ("systems: {a: {kind: model, evaluator: m, prompt: IV}}", "fashion.systems.a.prompt"),
+        ("colour: red", "colour: is not a setting; accepted: evaluation, development"),
+        ("bertscore: {model: x}", "bertscore.model: is not a setting; accepted: enabled, models"),
+    ],
+)
+def test_what_is_wrong_with_the_fashion_section_is_told(
+    folder: Path, section: str, told: str
+) -> None:
+    assert told in refusal(folder, f"{FASHION}fashion: {{{section}}}")

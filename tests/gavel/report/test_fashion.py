@@ -42,7 +42,7 @@ def test_without_bertscore_it_says_so_plainly(tmp_path: Path) -> None:
     why = "no BERTScore: the extra `bertscore` is not installed"
     words = Page(page(tmp_path, *(row(n, bertscore=None, undefined=why) for n in range(3)))).words
     assert "Ranked by cosine of the embeddings" in words
-    assert f"{why} . Until then quality is shown by the similarity" in words
+    assert f"{why} ; until then quality is shown by the similarity" in words
 
 
 def test_an_empty_leaderboard_is_a_page(tmp_path: Path) -> None:
