@@ -62,7 +62,7 @@ def embed(
         if each.reading["failure"] is not None:
             raise FashionError(
                 f"embedding of {text[:60]!r}: {each.reading['failure']}: {each.reading['detail']}; check the "
-                "endpoint named in fashion.embeddings"
+                f"endpoint named in fashion.embeddings, and remove {ledger.folder} to ask anew"
             )
         vector = decoded(each.reading["text"])
         length = float(np.linalg.norm(vector))

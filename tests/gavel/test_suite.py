@@ -231,7 +231,7 @@ def test_the_fashion_section_has_good_defaults(folder: Path) -> None:
     [
         (
             "assistant: gpt",
-            "fashion.assistant is 'gpt', which is no model under evaluators; accepted: scripted, m",
+            "is 'gpt', which is no model under evaluators; accepted: scripted, m",
         ),
         ("assistant: baseline", "fashion.assistant is 'baseline', which is no model"),
         ("verifier: gpt", "fashion.verifier is 'gpt'"),
