@@ -61,10 +61,13 @@ def measure(pairs: int, repeats: int) -> dict[str, Any]:
     """Both cases on both sides, in this process."""
     sys.path.insert(0, str(HERE.parent))
     import multilingual_e5
+    import transformers
     from bert_score import BERTScorer
 
     from gavel.text.bertscore import BertScorer
 
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     model = str(multilingual_e5.make(MODEL))
     package = BERTScorer(model_type=model, num_layers=LAYER)
     ours = BertScorer(model, LAYER)
