@@ -43,6 +43,9 @@ _STATISTICS = {
 _FREE = 9.0
 """Where what costs nothing stands on the axis of cost, in per cent: beside a logarithmic scale, not on it."""
 
+_LINE, _NAME = 9.0, 25.0
+"""Height and width of a name in the picture, in per cent."""
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -173,7 +176,7 @@ def _pictures(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
     paid = [cost for cost in costs.values() if cost]
     low, high = (floor(log10(min(paid))), ceil(log10(max(paid)) + 1e-9)) if paid else (0, 1)
     for panel in _panels(rows, figure):
-        points = []
+        points: list[dict[str, Any]] = []
         for row in panel["rows"]:
             cost = costs.get((row["language"], row["system"]))
             if cost is None:
@@ -181,10 +184,16 @@ def _pictures(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
             x = _FREE
             if cost > 0:
                 x = 2 * _FREE + (100 - 2 * _FREE) * (log10(cost) - low) / max(high - low, 1)
+            y = round(100 - row["x"], 2)
+            # Best first, so a name goes below those of like cost that it would stand on.
+            near = [p["label"] + _LINE for p in points if abs(p["x"] - x) < _NAME]
             points.append(
-                {"system": row["system"], "value": row["value"], "cost": cost, "x": round(x, 2)}
-                | {
-                    "y": round(100 - row["x"], 2),
+                {
+                    **{key: row[key] for key in ("system", "value")},
+                    "cost": cost,
+                    "x": round(x, 2),
+                    "y": y,
+                    "label": max([y, *near]),
                     "from": _below(row["from"]),
                     "to": _below(row["to"]),
                 }

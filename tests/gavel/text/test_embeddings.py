@@ -24,9 +24,9 @@ def test_texts_are_embedded_once_and_blank_ones_never(
     asked: list[str] = []
 
     class Model:
-        def query(self, text: str) -> list[float]:
-            asked.append(text)
-            return [3.0, 4.0]
+        def query(self, texts: list[str]) -> list[list[float]]:
+            asked.extend(texts)
+            return [[3.0, 4.0]] * len(texts)
 
     monkeypatch.setattr(embeddings, "_model", Model)
     for _ in range(2):
