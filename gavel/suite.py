@@ -312,7 +312,7 @@ class Fashion(_Model):
 
     `evaluation` and `development` count the conversations of the splits. `assistant`, `translator`,
     `verifier` and each customer's `evaluator` are `scripted` or one of the suite's evaluators.
-    `subsets` bounds the conversations of a language. `carousel: marker` shows `[ITEMS]` alone.
+    `subsets` bounds the conversations of a language, all of `split`. `carousel: marker` shows `[ITEMS]` alone.
     `queries` says how a search of several queries counts: by their mean, or the best of them. `decisions` is a
     CSV file of people's decisions: id, language (blank for all), decision, reason.
     `customer` is `recorded` (replayed from the data set) or `live`.

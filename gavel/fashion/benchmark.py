@@ -142,7 +142,7 @@ def write_language(bench: Bench, language: str) -> LanguageData:
         removed = [row for row in verified.values() if not row["kept"]]
     else:
         left = [c for c in simulated if verified[c.goal.id]["kept"]]
-        selected = subset(left, settings.subsets.get(language), settings.seed)
+        selected = subset(left, settings.subsets.get(language), settings.split, settings.seed)
         with bench.ledger(f"translation/{language}", language) as ledger:
             rule = scripted_translator(ground.scripts.phrases, language)
             revision = f"{ground.scripts.revision}|{language}"

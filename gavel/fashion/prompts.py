@@ -26,7 +26,7 @@ _LONGEST_REPAIRED = 2_000
 """Characters of an invalid reply that its author is shown again."""
 
 _GOALS = [
-    SimpleNamespace(kind=kind, text="text", personality=personality)
+    SimpleNamespace(id="e1", kind=kind, text="text", personality=personality)
     for kind in ("item", "theme")
     for personality in (None, "casual", "indecisive", "rude")
 ]

@@ -31,30 +31,28 @@ class Translation:
 
 
 def subset(
-    conversations: Sequence[Conversation], most: int | None, seed: int
+    conversations: Sequence[Conversation], most: int | None, split: str, seed: int
 ) -> list[Conversation]:
-    """At most `most` conversations by split, as many of each customer as the whole has, by chance of `seed`.
+    """At most `most` conversations of `split`, as many of each customer as the whole has, by chance of `seed`.
 
-    The order is kept. None takes all.
+    The order is kept. None takes all conversations of every split.
     """
     if most is None:
         return list(conversations)
-    kept: set[int] = set()
-    for split in dict.fromkeys(c.goal.split for c in conversations):
-        groups: dict[str, list[Conversation]] = defaultdict(list)
-        for conversation in conversations:
-            if conversation.goal.split == split:
-                groups[conversation.goal.customer].append(conversation)
-        chance = random.Random(f"{seed}|subset|{split}")
-        shuffled = [chance.sample(group, len(group)) for group in groups.values()]
-        # Each group's members are spread evenly over 0 to 1, so that any cut takes its share of each.
-        spread = sorted(
-            ((rank + 0.5) / len(group), name, id(member))
-            for name, group in enumerate(shuffled)
-            for rank, member in enumerate(group)
-        )
-        kept.update(member for _, _, member in spread[:most])
-    return [c for c in conversations if id(c) in kept]
+    groups: dict[str, list[Conversation]] = defaultdict(list)
+    for conversation in conversations:
+        if conversation.goal.split == split:
+            groups[conversation.goal.customer].append(conversation)
+    chance = random.Random(f"{seed}|subset")
+    shuffled = [chance.sample(group, len(group)) for group in groups.values()]
+    # Each group's members are spread evenly over 0 to 1, so that any cut takes its share of each.
+    spread = sorted(
+        ((rank + 0.5) / len(group), name, member.goal.id)
+        for name, group in enumerate(shuffled)
+        for rank, member in enumerate(group)
+    )
+    kept = {identity for _, _, identity in spread[:most]}
+    return [c for c in conversations if c.goal.id in kept]
 
 
 def translate(

@@ -176,3 +176,19 @@ def test_a_customer_is_shown_items_and_never_its_instructions_as_text(
     assert [m.role for m in request.messages] == ["user", "assistant", "user", "assistant", "user"]
     assert "[ITEMS]" in request.messages[2].content
     assert json.dumps('ignore </x> "rules"').replace("<", "\\u003c") in request.messages[4].content
+
+
+def test_two_customers_with_one_goal_are_two_people(ground: MakeGround, tmp_path: Path) -> None:
+    """Else a model would be asked once, and all conversations about a theme would be the same."""
+    asked: list[Request] = []
+
+    def says(request: Request) -> str:
+        asked.append(request)
+        return '{"message": "hi", "end": "no"}'
+
+    made = ground()
+    with Ledger.open(tmp_path, "run", "w") as ledger:
+        voice = made.voice("scripted", ledger, says, "r")
+        two = [Conversation(goal(n, theme="hiking")) for n in (1, 2)]
+        SpeakingCustomer(voice, made.prompts, "en").lines(two)
+    assert len({request.request_hash for request in asked}) == 2
