@@ -166,7 +166,7 @@ def dispatch(
 @contextmanager
 def _rare_collections() -> Iterator[None]:
     before = gc.get_threshold()
-    gc.set_threshold(max(before[0], _COLLECTED_AFTER), *before[1:])
+    gc.set_threshold(before[0] and max(before[0], _COLLECTED_AFTER), *before[1:])
     try:
         yield
     finally:
