@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,15 @@ import dagster as dg
 
 from assets.dialogue import EVALUATE, SYSTEMS
 from assets.jobs import steps_of_a_day
+from gavel.cli import told_plainly
 from gavel.dialogue.results import systems
-from gavel.errors import GavelError, SuiteError
+from gavel.errors import SuiteError
 from gavel.report.summary import standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
+
+_PROCESS_TAG = "gavel/process"
+"""The tag of a run that names the machine and the process which executes it."""
 
 # Every sentence a person needs is printed here; Dagster's own log of each run is in the UI.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -40,28 +45,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     try:
-        suite = load_suite(chosen.suite)
-        os.environ[SUITE_VARIABLE] = str(suite.file)
-        days = _checked_days(suite, chosen.days)
-        for day in days:
-            print(f"{day} ", end="", flush=True)
-            failed = evaluate_day(suite, day)
-            if failed:
-                print(f"failed\n{failed}", file=sys.stderr)
-                return 1
-            print(" done")
-        print(summary(suite, Store(suite.path(suite.store)), days))
-        failures = evaluate_dialogue_systems(suite)
-        if suite.dialogue is not None:
-            print(standings(suite, Store(suite.path(suite.store))))
-        for failed in failures:
-            print(failed, file=sys.stderr)
-        if failures:
-            return 1
-    except GavelError as error:
-        print(f"gavel-evaluate: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return told_plainly("gavel-evaluate", lambda: _evaluate(chosen.suite, chosen.days))
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+        print(
+            "\ngavel-evaluate: interrupted; what was done is kept, and the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+
+
+def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
+    suite = load_suite(suite_file)
+    os.environ[SUITE_VARIABLE] = str(suite.file)
+    with dg.DagsterInstance.get() as instance:
+        _end_abandoned_runs(instance)
+    done: list[str] = []
+    failures: list[str] = []
+    for day in _checked_days(suite, named):
+        print(f"{day} ", end="", flush=True)
+        if failed := evaluate_day(suite, day):
+            failures.append(failed)
+        else:
+            done.append(day)
+        print(" failed" if failed else " done")
+    store = Store(suite.path(suite.store))
+    if done:
+        print(summary(suite, store, done))
+    if suite.dialogue is not None:
+        failures += evaluate_dialogue_systems(suite)
+        print(standings(suite, store))
+    for failed in failures:
+        print(failed, file=sys.stderr)
+    return 1 if failures else 0
 
 
 def evaluate_day(suite: Suite, day: str) -> str | None:
@@ -76,6 +91,7 @@ def evaluate_day(suite: Suite, day: str) -> str | None:
                 partition_key=partition,
                 raise_on_error=False,
                 run_config=_QUIET,
+                tags=_tags(),
             )
             if not result.success:
                 return f"{name}, partition {partition}: {_why(result)}"
@@ -87,19 +103,45 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
     """Evaluate every system of the dialogue benchmark; return why some could not be, a sentence each."""
     from definitions import defs
 
+    assert suite.dialogue is not None, "there is a benchmark"
     failures: list[str] = []
-    if suite.dialogue is None:
-        return failures
     found = systems(suite, suite.dialogue)
     with dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions(str(SYSTEMS.name), found)
         for system in found:
             result = defs.resolve_job_def(EVALUATE).execute_in_process(
-                instance=instance, partition_key=system, raise_on_error=False, run_config=_QUIET
+                instance=instance,
+                partition_key=system,
+                raise_on_error=False,
+                run_config=_QUIET,
+                tags=_tags(),
             )
             if not result.success:
                 failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
     return failures
+
+
+def _tags() -> dict[str, str]:
+    return {_PROCESS_TAG: f"{socket.gethostname()} {os.getpid()}"}
+
+
+def _end_abandoned_runs(instance: dg.DagsterInstance) -> None:
+    """Have the runs of processes of this machine that were killed said to have failed, as no one else will."""
+    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
+    for run in instance.get_runs(started):
+        host, _, process = run.tags.get(_PROCESS_TAG, "").partition(" ")
+        if host == socket.gethostname() and not _alive(int(process)):
+            instance.report_run_failed(run, "the process that executed it was killed")
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's
+    return True
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gavel.errors import GavelError
+from gavel.errors import GavelError, StoreError
 from gavel.judge.backends import judge_of
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import released_rubric
 from gavel.judge.rubric import load_rubric
+from gavel.logs.sources import check_source
 from gavel.report.record import Trace, prompts_sent, trace
 from gavel.store.files import Store
 from gavel.store.warehouse import Warehouse
 from gavel.suite import Suite, load_suite
+
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,20 +29,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gavel", description=__doc__)
     parser.add_argument("--suite", help="the suite file (default: $GAVEL_SUITE, else ./suite.yaml)")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="read suite.yaml and every rubric, and say what is wrong")
+    commands.add_parser(
+        "check",
+        help="read suite.yaml, every rubric and the first rows of every source, and say what is wrong",
+    )
     explain = commands.add_parser("explain", help="show the whole way of one record to its score")
     explain.add_argument("row_id", help="32 hex digits, as in the column row_id")
+    explain.add_argument("--day", default="*", help="such as 2026-11-02 (default: the newest)")
     chosen = parser.parse_args(arguments)
-    try:
+
+    def command() -> int:
         suite = load_suite(chosen.suite)
         if chosen.command == "check":
             _check(suite)
         else:
-            _explain(suite, chosen.row_id)
+            _explain(suite, chosen.row_id, chosen.day)
+        return 0
+
+    return told_plainly("gavel", command)
+
+
+def told_plainly(name: str, command: Callable[[], int]) -> int:
+    """Run `command`; an error meant for people becomes its sentence and exit code 2, a closed pipe 141."""
+    try:
+        code = command()
+        sys.stdout.flush()
     except GavelError as error:
-        print(f"gavel: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
-    return 0
+    except BrokenPipeError:
+        # Whoever read has left, and the interpreter would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
 
 
 def _check(suite: Suite) -> None:
@@ -51,15 +75,28 @@ def _check(suite: Suite) -> None:
             f"{len(rubric.label_values)} labels, prompt of {len(prompts.system):,} characters, "
             f"judged by {name} ({evaluator.backend}, {evaluator.model})"
         )
+    for source in suite.sources:
+        days, columns = check_source(source, suite)
+        files = f"{len(days)} days with files, {days[0]} to {days[-1]}" if days else "files found"
+        taken = ", ".join(
+            f"{field} from {' or '.join(names)}"
+            for field, names in columns.items()
+            if names != [field]
+        )
+        print(f"{source.name}: {files}" + (f"; {taken}" if taken else ""))
     print(f"{suite.file}: is in order")
 
 
-def _explain(suite: Suite, row_id: str) -> None:
+def _explain(suite: Suite, row_id: str, day: str) -> None:
     store, warehouse = Store(suite.path(suite.store)), Warehouse(suite.path(suite.warehouse))
-    found = trace(store, row_id, suite.shards)
-    print(f"row_id {row_id}, day {found.day}" + (f", task {found.task}" if found.task else ""))
+    found = trace(store, row_id, suite.shards, day)
+    print(
+        f"row_id {found.row_id}, day {found.day}" + (f", task {found.task}" if found.task else "")
+    )
+    for other in found.others:
+        print(f"the same row_id stands at {other}")
     if found.source is not None:
-        _heading(f"Source row: {found.source['file']}, line {found.source['line']}")
+        _heading(f"Source row: {_harmless(found.source['file'])}, line {found.source['line']}")
         print(_indented(found.source["content"].decode("utf-8", "replace")))
     if found.rejected is not None:
         _heading(f"Rejected: {', '.join(found.rejected['reasons'])}")
@@ -76,8 +113,12 @@ def _explain(suite: Suite, row_id: str) -> None:
         names = [*judged, "score", "score_normalised", "status", "attempts", "regenerated"]
         _facts({name: found.score.get(name) for name in names})
     _heading("Publication")
-    days = warehouse.published(str(found.task), row_id)
-    print(f"published under {', '.join(days)}" if days else "not published")
+    try:
+        days = warehouse.published(str(found.task), found.row_id)
+    except StoreError as error:
+        print(f"not known: {error}")
+    else:
+        print(f"published under {', '.join(days)}" if days else "not published")
 
 
 def _attempts(suite: Suite, store: Store, found: Trace) -> None:
@@ -109,11 +150,16 @@ def _heading(text: str) -> None:
 def _facts(facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         if value is not None:
-            print(f"  {name}: {value}")
+            print(f"  {name}: {_harmless(str(value))}")
 
 
 def _indented(text: str) -> str:
-    return textwrap.indent(text, "    ")
+    return textwrap.indent(_harmless(text), "    ")
+
+
+def _harmless(text: str) -> str:
+    """`text` without what a terminal would obey: control characters and changes of direction are spelt out."""
+    return _OBEYED.sub(lambda hit: hit[0].encode("unicode_escape").decode(), text)
 
 
 if __name__ == "__main__":

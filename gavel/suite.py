@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import yaml
@@ -106,11 +107,20 @@ class Evaluator(_Model):
                 raise ValueError(
                     "backend openai_compatible needs `model`, the name the server knows"
                 )
-            if self.base_url is None:
+            if not _is_http(self.base_url or ""):
+                found = "" if self.base_url is None else f"; found {self.base_url!r}"
                 raise ValueError(
-                    "backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1"
+                    f"backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1{found}"
                 )
         return self
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as a bracket that never closes, or a port beyond 65535
+        return False
 
 
 class Task(_Model):
@@ -258,6 +268,17 @@ class Suite(_Model):
         names = [source.name for source in self.sources]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"sources repeat the name {', '.join(repeated)}; each needs its own")
+        return self
+
+    @model_validator(mode="after")
+    def _days_and_places_can_be(self) -> Suite:
+        if self.last_day is not None and self.last_day < self.first_day:
+            raise ValueError(f"last_day {self.last_day} is before first_day {self.first_day}")
+        if Path(self.warehouse) == Path(self.store):
+            raise ValueError(
+                f"warehouse and store are both {self.store!r}; the store is a folder, the warehouse a file, "
+                "such as data and data/warehouse.duckdb"
+            )
         return self
 
     @property

@@ -309,7 +309,8 @@ def _parsed(model: type[Parsed], file: str, key: str, fields: Any) -> Parsed:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join([key, *map(str, fault["loc"])]).strip(".")
-        raise RubricError(f"{file}: {where}: found {fault['input']!r}; {fault['msg']}") from error
+        found = "" if fault["type"] == "missing" else f"found {fault['input']!r}; "
+        raise RubricError(f"{file}: {where}: {found}{fault['msg']}") from error
 
 
 def _hash(text: str) -> str:
