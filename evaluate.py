@@ -24,6 +24,8 @@ from gavel.suite import SUITE_VARIABLE, Suite, load_suite
 _PROCESS_TAG = "gavel/process"
 """The tag of a run that names the machine and the process which executes it."""
 
+_INTERRUPTIONS = ("KeyboardInterrupt", "DagsterExecutionInterruptedError")
+
 # Every sentence a person needs is printed here; Dagster's own log of each run is in the UI.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -61,16 +63,19 @@ def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
         _end_abandoned_runs(instance)
     done: list[str] = []
     failures: list[str] = []
+    sent = 0
     for day in _checked_days(suite, named):
         print(f"{day} ", end="", flush=True)
-        if failed := evaluate_day(suite, day):
+        failed, asked = evaluate_day(suite, day)
+        sent += asked
+        if failed:
             failures.append(failed)
         else:
             done.append(day)
         print(" failed" if failed else " done")
     store = Store(suite.path(suite.store))
     if done:
-        print(summary(suite, store, done))
+        print(summary(suite, store, done, sent))
     if suite.dialogue is not None:
         failures += evaluate_dialogue_systems(suite)
         print(standings(suite, store))
@@ -79,10 +84,11 @@ def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
     return 1 if failures else 0
 
 
-def evaluate_day(suite: Suite, day: str) -> str | None:
-    """Run every step of `day`; return what stopped it, in a sentence, or None."""
+def evaluate_day(suite: Suite, day: str) -> tuple[str | None, int]:
+    """Run every step of `day`; return what stopped it, in a sentence, if anything did, and the requests sent."""
     from definitions import defs
 
+    sent = 0
     with dg.DagsterInstance.get() as instance:
         for name, partition in steps_of_a_day(suite, day):
             job = defs.resolve_job_def(name)
@@ -93,10 +99,11 @@ def evaluate_day(suite: Suite, day: str) -> str | None:
                 run_config=_QUIET,
                 tags=_tags(),
             )
+            sent += _sent(result)
             if not result.success:
-                return f"{name}, partition {partition}: {_why(result)}"
+                return f"{name}, partition {partition}: {_why(result)}", sent
             print(".", end="", flush=True)
-    return None
+    return None, sent
 
 
 def evaluate_dialogue_systems(suite: Suite) -> list[str]:
@@ -119,6 +126,18 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
             if not result.success:
                 failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
     return failures
+
+
+def _sent(result: dg.ExecuteInProcessResult) -> int:
+    events = (
+        event.step_materialization_data for event in result.get_asset_materialization_events()
+    )
+    found = (event.materialization.metadata.get("requests_sent") for event in events)
+    return sum(
+        int(value.value)
+        for value in found
+        if isinstance(value, dg.IntMetadataValue) and value.value
+    )
 
 
 def _tags() -> dict[str, str]:
@@ -157,6 +176,8 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
         if event.is_step_failure and event.step_failure_data.user_failure_data is not None:
             return str(event.step_failure_data.user_failure_data.description)
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
+            if error.cls_name in _INTERRUPTIONS:
+                raise KeyboardInterrupt
             return (error.cause or error).message.strip()
     return "no step says why; see the run in the UI"
 

@@ -69,6 +69,7 @@ def _check(suite: Suite) -> None:
         folder = suite.path(suite.prompts) / task
         rubric = load_rubric(folder)
         prompts = Prompts(rubric, str(folder))
+        prompts.check_fenced()
         name, evaluator = suite.evaluator_of(task)
         print(
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
@@ -77,7 +78,7 @@ def _check(suite: Suite) -> None:
         )
     for source in suite.sources:
         days, columns = check_source(source, suite)
-        files = f"{len(days)} days with files, {days[0]} to {days[-1]}" if days else "files found"
+        files = f"files of {days[0]} to {days[-1]}, {len(days)} in all" if days else "files found"
         taken = ", ".join(
             f"{field} from {' or '.join(names)}"
             for field, names in columns.items()

@@ -214,15 +214,15 @@ class OpenAICompatible:
     def _status_fault(self, error: openai.APIStatusError) -> Exception:
         """What an HTTP status says: of this try, of this request, or of every request."""
         status, reason = error.status_code, _reason(error)
-        if status in (401, 402, 403, 404) or "insufficient_quota" in reason:
-            return self._refused(error)
         code = f"http_{status}"
         lowered = reason.lower()
-        if status in (400, 413, 422):
-            if status == 413 or any(sign in lowered for sign in _OVERFLOW):
-                return TransportFault(code, reason, failure="context_overflow", retryable=False)
-            if any(sign in lowered for sign in _FILTERED):
-                return TransportFault(code, reason, failure="content_filter", retryable=False)
+        # Some gateways forbid (403) the one prompt that their filter stopped.
+        if status in (400, 403, 422) and any(sign in lowered for sign in _FILTERED):
+            return TransportFault(code, reason, failure="content_filter", retryable=False)
+        if status in (401, 402, 403, 404) or "insufficient_quota" in reason:
+            return self._refused(error)
+        if status == 413 or (status in (400, 422) and any(sign in lowered for sign in _OVERFLOW)):
+            return TransportFault(code, reason, failure="context_overflow", retryable=False)
         if status in _THROTTLING:
             wait = _retry_after(error.response.headers.get("retry-after"))
             return TransportFault(code, reason, throttled=True, retry_after=wait)

@@ -115,7 +115,7 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
     assert shown.err == ""
     assert "chat: version 1, 8 dimensions, 4 labels, " in shown.out
     assert "judged by baseline (heuristic, heuristic-1)" in shown.out
-    assert f"shop: 1 days with files, {DAY} to {DAY}\n" in shown.out
+    assert f"shop: files of {DAY} to {DAY}, 1 in all\n" in shown.out
     assert shown.out.endswith("suite.yaml: is in order\n")
 
 
@@ -163,6 +163,11 @@ def test_check_misses_a_field_that_no_line_of_json_has(
         ("prompts/chat/rubric.yaml", "task: talk", "rubric.yaml: "),
         ("prompts/chat/labels.yaml", "intent: {values: {}}", "labels.yaml: intent.values"),
         ("prompts/chat/judge.j2", "{{ x }}", "judge.j2: has no block 'system'"),
+        (
+            "prompts/chat/judge.j2",
+            "{% block system %}Judge.{% endblock %}{% block user %}{{ record.response }}{% endblock %}",
+            "judge.j2: shows record.response as it is",
+        ),
         (
             "prompts/chat/repair.j2",
             "{% block user %}{{ x }}{% endblock %}",
