@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +13,13 @@ import dagster as dg
 
 from assets.dialogue import EVALUATE, SYSTEMS
 from assets.jobs import steps_of_a_day
+from assets.processes import end_abandoned_runs, process_tags
 from gavel.cli import told_plainly
 from gavel.dialogue.results import systems
 from gavel.errors import SuiteError
 from gavel.report.summary import standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
-
-_PROCESS_TAG = "gavel/process"
-"""The tag of a run that names the machine and the process which executes it."""
 
 _INTERRUPTIONS = ("KeyboardInterrupt", "DagsterExecutionInterruptedError")
 
@@ -60,7 +57,7 @@ def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
     suite = load_suite(suite_file)
     os.environ[SUITE_VARIABLE] = str(suite.file)
     with dg.DagsterInstance.get() as instance:
-        _end_abandoned_runs(instance)
+        end_abandoned_runs(instance)
     done: list[str] = []
     failures: list[str] = []
     sent = 0
@@ -97,7 +94,7 @@ def evaluate_day(suite: Suite, day: str) -> tuple[str | None, int]:
                 partition_key=partition,
                 raise_on_error=False,
                 run_config=_QUIET,
-                tags=_tags(),
+                tags=process_tags(),
             )
             sent += _sent(result)
             if not result.success:
@@ -121,7 +118,7 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
                 partition_key=system,
                 raise_on_error=False,
                 run_config=_QUIET,
-                tags=_tags(),
+                tags=process_tags(),
             )
             if not result.success:
                 failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
@@ -138,29 +135,6 @@ def _sent(result: dg.ExecuteInProcessResult) -> int:
         for value in found
         if isinstance(value, dg.IntMetadataValue) and value.value
     )
-
-
-def _tags() -> dict[str, str]:
-    return {_PROCESS_TAG: f"{socket.gethostname()} {os.getpid()}"}
-
-
-def _end_abandoned_runs(instance: dg.DagsterInstance) -> None:
-    """Have the runs of processes of this machine that were killed said to have failed, as no one else will."""
-    started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
-    for run in instance.get_runs(started):
-        host, _, process = run.tags.get(_PROCESS_TAG, "").partition(" ")
-        if host == socket.gethostname() and not _alive(int(process)):
-            instance.report_run_failed(run, "the process that executed it was killed")
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # another user's
-    return True
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:

@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.dialogue import dialogue_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
+from assets.processes import note_process, process_tags
 from gavel.suite import Suite
 
 RELEASE, INGEST, PUBLISH, WHOLE_DAY = "release_rubrics", "ingest_day", "publish_day", "evaluate_day"
@@ -88,6 +89,7 @@ def _whole_day(suite: Suite) -> dg.JobDefinition:
 
     @dg.op(description="Ingest, judge every shard, publish: one run each, one after another.")
     def every_step(context: dg.OpExecutionContext) -> None:
+        note_process(context.instance, context.run)
         for name, partition in steps_of_a_day(suite, context.partition_key):
             context.log.info(f"{name}{'' if partition is None else f', {partition}'}")
             job = context.repository_def.get_job(name)
@@ -95,7 +97,7 @@ def _whole_day(suite: Suite) -> dg.JobDefinition:
                 instance=context.instance,
                 partition_key=partition,
                 raise_on_error=False,
-                tags={"dagster/parent_run_id": context.run.run_id},
+                tags={"dagster/parent_run_id": context.run.run_id, **process_tags()},
             )
             if not result.success:
                 raise dg.Failure(

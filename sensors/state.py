@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.partitions import shard_keys
+from assets.processes import end_abandoned_runs
 from assets.signatures import (
     ingest_manifest,
     judge_manifest,
@@ -119,7 +120,11 @@ class State:
 
 
 def at_work(instance: dg.DagsterInstance) -> tuple[set[Unit], set[str]]:
-    """The units, and the days as a whole, that a run is queued for or at work on."""
+    """The units, and the days as a whole, that a run is queued for or at work on.
+
+    Runs of a process that was killed are ended first: they would be at work for ever.
+    """
+    end_abandoned_runs(instance)
     units, days = set(), set()
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK)):
         run = record.dagster_run

@@ -210,5 +210,5 @@ def answer_to(body: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def valid(ask: Ask) -> Reply:
-    """Behave well."""
-    return Reply(json.dumps(answer_to(ask.body)))
+    """Behave well, towards a probe too."""
+    return Reply(json.dumps(answer_to(ask.body)) if "response_format" in ask.body else "OK")

@@ -19,6 +19,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,44 @@ def rows(day: str, first: int = 0, chat: int = CHAT, translation: int = TRANSLAT
 class Unattended:
     """A project with `dagster dev` running over it."""
 
-    def __init__(self, project: Project, endpoint: Endpoint, graphql: str) -> None:
-        self.project, self.endpoint, self._graphql = project, endpoint, graphql
+    def __init__(self, project: Project, endpoint: Endpoint) -> None:
+        self.project, self.endpoint = project, endpoint
+        self._port = free_port()
+        self._graphql = f"http://127.0.0.1:{self._port}/graphql"
+
+    def start(self) -> None:
+        """Start `dagster dev`, and wait until it answers."""
+        folder = self.project.folder
+        environment = {
+            **os.environ,
+            "DAGSTER_HOME": str(folder / ".dagster"),
+            "PYTHONPATH": str(ROOT),
+            "GAVEL_PG_PASSWORD": "unused",
+        }
+        dagster = str(Path(sys.executable).with_name("dagster"))
+        with (folder / "dev.log").open("ab") as log:
+            self._process = process = subprocess.Popen(
+                [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(self._port)],
+                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self.wait("the webserver's start", lambda: process.poll() is not None or _up(self))
+        assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
+
+    def kill(self) -> None:
+        """Kill it with all its children, as a loss of power would."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(20)
+
+    def stop(self) -> None:
+        """Ask it to stop; started where interrupts are ignored, it does not listen, and is killed."""
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
 
     def write(self, day: str, records: list[Any]) -> None:
         """Put the day's log file in place, whole."""
@@ -179,7 +216,6 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
         shutil.copy(ROOT / name, folder / name)
     written = (ROOT / "dagster.yaml").read_text(encoding="utf-8") + storage
     (home / "dagster.yaml").write_text(written, encoding="utf-8")
-    port = free_port()
     with Endpoint(valid) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
@@ -190,38 +226,12 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
             },
             automation={"look_back_days": 2, "interval": 1, "backoff": 4, "attempts": 6},
         )
-        environment = {
-            **os.environ,
-            "DAGSTER_HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "GAVEL_PG_PASSWORD": "unused",
-        }
-        dagster = str(Path(sys.executable).with_name("dagster"))
-        with (folder / "dev.log").open("wb") as log:
-            process = subprocess.Popen(
-                [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)],
-                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-            made = Unattended(project, endpoint, f"http://127.0.0.1:{port}/graphql")
-            try:
-                made.wait("the webserver's start", lambda: process.poll() is not None or _up(made))
-                assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
-                yield made
-            finally:
-                _stop(process)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to stop; started where interrupts are ignored, `dagster dev` does not listen, and is killed."""
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(20)
+        made = Unattended(project, endpoint)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
 def _up(made: Unattended) -> bool:
@@ -301,3 +311,19 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     assert unattended.runs() == runs
     assert endpoint.total == before + 2 * TRANSLATION
     assert not any(partition.startswith(OLD) for _, partition, _ in runs)
+
+    # (f) Everything is killed in the middle of a shard: after a restart the rest is asked.
+    def slowly(ask: Ask) -> Reply:
+        return replace(valid(ask), delay=0.5)
+
+    endpoint.behave = slowly
+    before, published = endpoint.total, unattended.published(DAY_1)
+    unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=700, chat=40, translation=0)])
+    unattended.wait("answers", lambda: endpoint.total > before + 6)
+    unattended.kill()
+    endpoint.behave = valid
+    unattended.start()
+    unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+    under_way = 2 * unattended.project.suite.shards
+    assert before + 40 <= endpoint.total <= before + 40 + under_way
+    unattended.wait("the end of every run", unattended.quiet)
