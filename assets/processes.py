@@ -2,6 +2,8 @@
 
 import os
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -9,6 +11,8 @@ import dagster as dg
 PROCESS_TAG = "gavel/process"
 """The tag of a run that names the machine, the process on it, and when that process started."""
 
+_FIRST_STEP = 60.0
+"""Seconds from the start of a run within which its first step has begun; a fraction of one is usual."""
 _EXECUTED = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 
@@ -23,16 +27,25 @@ def note_process(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
         instance.add_run_tags(run.run_id, process_tags())
 
 
-def end_abandoned_runs(instance: dg.DagsterInstance) -> None:
+def end_abandoned_runs(
+    instance: dg.DagsterInstance, noted: Callable[[dg.DagsterRun], bool] = lambda run: False
+) -> None:
     """Have the runs whose process on this machine was killed said to have failed.
 
     Nobody else does: Dagster's own monitoring asks the run launcher, and the one for a single machine cannot tell.
+    `noted` says of a run whether its first step notes the process; where that has not come about long after the
+    start, the process was killed before.
     """
-    for run in instance.get_runs(dg.RunsFilter(statuses=_EXECUTED)):
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_EXECUTED)):
+        run = record.dagster_run
         match run.tags.get(PROCESS_TAG, "").split():
             case [host, process, started]:
-                if host == socket.gethostname() and not _alive(int(process), started):
-                    instance.report_run_failed(run, "the process that executed it was killed")
+                killed = host == socket.gethostname() and not _alive(int(process), started)
+            case _:
+                start = record.start_time or time.time()
+                killed = noted(run) and time.time() - start > _FIRST_STEP
+        if killed:
+            instance.report_run_failed(run, "the process that executed it was killed")
 
 
 def _alive(process: int, started: str) -> bool:

@@ -20,7 +20,7 @@ import pytest
 from tests.e2e.conftest import ROOT, Project
 from tests.e2e.test_daily import CHAT, DAY, ROWS, TRANSLATION, write_day
 
-STANDING = ("no_partitions_left_failed", "no_days_incomplete")
+STANDING = ("no_partitions_left_failed", "no_days_incomplete", "no_older_days_stale")
 """Checks that the daily inventory runs, not the run that makes the asset."""
 
 QUERY = """

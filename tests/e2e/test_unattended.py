@@ -54,8 +54,8 @@ class Unattended:
         self._port = free_port()
         self._graphql = f"http://127.0.0.1:{self._port}/graphql"
 
-    def start(self) -> None:
-        """Start `dagster dev`, and wait until it answers."""
+    def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start one of Dagster's programs over the project, as the leader of a group of its own."""
         folder = self.project.folder
         environment = {
             **os.environ,
@@ -63,20 +63,33 @@ class Unattended:
             "PYTHONPATH": str(ROOT),
             "GAVEL_PG_PASSWORD": "unused",
         }
-        dagster = str(Path(sys.executable).with_name("dagster"))
+        command = [str(Path(sys.executable).with_name(program)), *arguments]
         with (folder / "dev.log").open("ab") as log:
-            self._process = process = subprocess.Popen(
-                [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(self._port)],
+            return subprocess.Popen(
+                [*command, "-w", "workspace.yaml"],
                 cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
+
+    def start(self) -> None:
+        """Start `dagster dev`, and wait until it answers."""
+        arguments = ("dev", "-h", "127.0.0.1", "-p", str(self._port))
+        self._process = process = self._run("dagster", *arguments)
         self.wait("the webserver's start", lambda: process.poll() is not None or _up(self))
-        assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
+        assert process.poll() is None, (self.project.folder / "dev.log").read_text()[-2000:]
+
+    @contextmanager
+    def second_daemon(self) -> Iterator[None]:
+        """Another daemon over the same instance, started by mistake."""
+        daemon = self._run("dagster-daemon", "run")
+        try:
+            yield
+            assert daemon.poll() is None, "it runs beside the first"
+        finally:
+            _kill(daemon)
 
     def kill(self) -> None:
         """Kill it with all its children, as a loss of power would."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(20)
+        _kill(self._process)
 
     def stop(self) -> None:
         """Ask it to stop; started where interrupts are ignored, it does not listen, and is killed."""
@@ -234,6 +247,12 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
             made.stop()
 
 
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20)
+
+
 def _up(made: Unattended) -> bool:
     try:
         loaded = made.ask(
@@ -256,6 +275,7 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     unattended.write(DAY_1, rows(DAY_1))
     unattended.wait("the first day's publication", lambda: unattended.published(DAY_1) is not None)
     assert endpoint.total == day
+    assert endpoint.most_in_flight <= 2, "the pool lets one shard at a time ask"
 
     # (b) Another arrives while the endpoint is down: retried with back-off, recovered, nothing repeated.
     healthy = 4
@@ -277,30 +297,32 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     assert sum(endpoint.answered.values()) == 2 * day
     assert set(endpoint.answered.values()) == {1}, "no finished request is repeated"
 
-    # (c) Late rows of the first day: exactly those are judged.
-    before, published = endpoint.total, unattended.published(DAY_1)
-    unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
-    unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
-    assert endpoint.total == before + 30
+    # A second daemon is started by mistake and asks for the same: nothing is judged twice.
+    with unattended.second_daemon():
+        # (c) Late rows of the first day: exactly those are judged.
+        before, published = endpoint.total, unattended.published(DAY_1)
+        unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
+        unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+        assert endpoint.total == before + 30
 
-    # (d) The translation prompt changes: translations of the window are judged again, and nothing else.
-    before = endpoint.total
-    published_1, published_2 = unattended.published(DAY_1), unattended.published(DAY_2)
-    folder = unattended.project.folder / "prompts" / "translation"
-    rubric, judge = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
-    (folder / "judge.j2").write_text(
-        judge.replace("{% block user -%}", "{% block user -%}\nStrictly.\n")
-    )
-    (folder / "rubric.yaml").write_text(rubric.replace("version: 1", "version: 2"))
-    unattended.wait(
-        "both days' publication anew",
-        lambda: (
-            unattended.published(DAY_1) != published_1
-            and unattended.published(DAY_2) != published_2
-        ),
-    )
-    assert endpoint.total == before + 2 * TRANSLATION
-    assert all("Strictly" in b["messages"][1]["content"] for b in endpoint.bodies[before:])
+        # (d) The translation prompt changes: translations of the window are judged again, and nothing else.
+        before = endpoint.total
+        published_1, published_2 = unattended.published(DAY_1), unattended.published(DAY_2)
+        folder = unattended.project.folder / "prompts" / "translation"
+        rubric, judge = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
+        (folder / "judge.j2").write_text(
+            judge.replace("{% block user -%}", "{% block user -%}\nStrictly.\n")
+        )
+        (folder / "rubric.yaml").write_text(rubric.replace("version: 1", "version: 2"))
+        unattended.wait(
+            "both days' publication anew",
+            lambda: (
+                unattended.published(DAY_1) != published_1
+                and unattended.published(DAY_2) != published_2
+            ),
+        )
+        assert endpoint.total == before + 2 * TRANSLATION
+        assert all("Strictly" in b["messages"][1]["content"] for b in endpoint.bodies[before:])
 
     # (e) Ten quiet ticks: nothing runs.
     unattended.wait("the end of every run", unattended.quiet)

@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets import processes
 from assets.processes import _started, process_tags
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
@@ -247,6 +248,25 @@ def test_the_run_of_a_process_that_was_killed_does_not_block_its_partition(kept:
     ended = kept.instance.get_run_by_id(started.run_id)
     assert ended is not None
     assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_killed_before_its_first_step_does_not_block_its_partition_for_ever(
+    kept: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = {"dagster/partition": DAY}
+    run = dg.DagsterRun(job_name="ingest_day", status=dg.DagsterRunStatus.STARTING, tags=partition)
+    kept.instance.add_run(run)
+    kept.instance.handle_new_event(_started_event(run))
+    assert asked(tick(kept, "log_arrivals")) == [], "its first step may be about to begin"
+    monkeypatch.setattr(processes, "_FIRST_STEP", -1.0)
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+
+
+def _started_event(run: dg.DagsterRun) -> dg.EventLogEntry:
+    event = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, run.job_name)
+    return dg.EventLogEntry(
+        None, 10, "", run.run_id, dt.datetime.now(dt.UTC).timestamp(), dagster_event=event
+    )
 
 
 def test_unresolved_records_get_one_more_round_once_the_evaluator_answers(kept: Project) -> None:
