@@ -120,4 +120,6 @@ class _Words(dict[str, tuple[int, ...]]):
 
 @lru_cache(maxsize=100_000)
 def _word(text: str) -> tuple[str, ...]:
+    if text.isalnum():  # 13a changes nothing but punctuation
+        return (text,)
     return tuple(_tokenizer()(text).split())

@@ -1,7 +1,7 @@
 """The databases of MultiWOZ: which entities satisfy a set of constraints.
 
-Every pair of slot and value is looked up once and kept as a set of rows (the bits of an integer), so
-that a query is an intersection of kept sets: an evaluation asks the same few questions thousands
+Every pair of slot and value is looked up once and kept as a mask of rows, so that a query is an
+intersection of kept masks: an evaluation asks the same few questions thousands
 of times, and the fuzzy scan of names is what its time goes to otherwise.
 """
 
@@ -43,6 +43,8 @@ _IGNORED = {
 }
 
 Entities = frozenset[str]
+Rows = NDArray[np.bool_]
+_Column = tuple[list[str | None], NDArray[np.intp]]
 OneLetter = Literal["equal", "fuzzy"]
 
 
@@ -62,8 +64,8 @@ class Database:
             domain: np.array([entity_id(domain, row) for row in table], dtype=object)
             for domain, table in self.rows.items()
         }
-        self._cells: dict[tuple[str, str], dict[str | None, int]] = {}
-        self._matching: dict[tuple[str, str, str, OneLetter], int] = {}
+        self._columns: dict[tuple[str, str], _Column] = {}
+        self._matching: dict[tuple[str, str, str, OneLetter], Rows] = {}
         self._results: dict[tuple[Any, ...], Entities] = {}
 
     def query(
@@ -87,32 +89,30 @@ class Database:
         )
         key = (domain, one_letter, *sorted(asked))
         if (known := self._results.get(key)) is None:
-            rows = (1 << len(self.rows[domain])) - 1
+            rows = np.ones(len(self.rows[domain]), dtype=bool)
             for slot, given in asked:
                 rows &= self._rows(domain, slot, given, one_letter)
-            known = frozenset(self._ids[domain][_bits(rows, len(self.rows[domain]))])
+            known = frozenset(self._ids[domain][rows])
             self._results[key] = known
         return known
 
-    def _rows(self, domain: str, slot: str, given: str, one_letter: OneLetter) -> int:
-        """The rows of `domain` that one slot's value admits, as the bits of an integer."""
+    def _rows(self, domain: str, slot: str, given: str, one_letter: OneLetter) -> Rows:
+        """The rows of `domain` that one slot's value admits."""
         key = (domain, slot, given, one_letter)
         if (known := self._matching.get(key)) is None:
-            cells = self._column(domain, slot)
-            known = cells.get("?", 0)
-            for cell in _admitted(domain, slot, str(value(slot, given)), cells, one_letter):
-                known |= cells.get(cell, 0)
+            cells, numbers = self._column(domain, slot)
+            admitted = _admitted(domain, slot, str(value(slot, given)), cells, one_letter)
+            known = np.array([cell == "?" or cell in admitted for cell in cells])[numbers]
             self._matching[key] = known
         return known
 
-    def _column(self, domain: str, slot: str) -> dict[str | None, int]:
-        """The rows of each cell of a column, as the bits of an integer."""
-        if (cells := self._cells.get((domain, slot))) is None:
-            cells = {}
-            for number, row in enumerate(self.rows[domain]):
-                cells[row.get(slot)] = cells.get(row.get(slot), 0) | 1 << number
-            self._cells[domain, slot] = cells
-        return cells
+    def _column(self, domain: str, slot: str) -> _Column:
+        """The distinct cells of a column, and the number of each row's among them."""
+        if (column := self._columns.get((domain, slot))) is None:
+            cells: dict[str | None, int] = {}
+            numbers = [cells.setdefault(row.get(slot), len(cells)) for row in self.rows[domain]]
+            column = self._columns[domain, slot] = list(cells), np.array(numbers)
+        return column
 
 
 def _admitted(
@@ -130,11 +130,11 @@ def _admitted(
 
 def one_letter_slots(domain: str, constraints: Mapping[str, str | None]) -> list[str]:
     """The slots whose value of one letter would match every name that holds it."""
-    return [
-        slot
-        for slot in _FUZZY.get(domain, ())
-        if (given := constraints.get(slot)) and len(given) <= ONE_LETTER
-    ]
+    found = []
+    for slot in _FUZZY.get(domain, ()):
+        if (given := constraints.get(slot)) and len(given) <= ONE_LETTER:
+            found.append(slot)
+    return found
 
 
 def entity_id(domain: str, row: Mapping[str, str]) -> str:
@@ -175,8 +175,3 @@ def _row(domain: str, row: Mapping[str, Any]) -> dict[str, str]:
     kept = {name: cell for name, cell in row.items() if name not in _IGNORED[domain]}
     return {slot_name(name): str(cell) for name, cell in kept.items()}
 
-
-def _bits(rows: int, count: int) -> NDArray[np.intp]:
-    """The positions of the bits of `rows`, which has `count` at most."""
-    octets = np.frombuffer(rows.to_bytes(count // 8 + 1, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(octets, bitorder="little"))

@@ -36,7 +36,7 @@ def from_states(states: Sequence[State]) -> list[tuple[str, ...]]:
         changed = [
             domain
             for domain, slots in state.items()
-            if slots.items() - before.get(domain, {}).items()
+            if slots != (old := before.get(domain, {})) and slots.items() - old.items()
         ]
         if changed:
             if current not in changed:

@@ -81,6 +81,8 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     )
     readings = {STRICT: options, REFERENCE: options.model_copy(update=AS_PUBLISHED)}
     strict_gold = _uses_gold(prepared, options)
+    letters = _letters(prepared.own_states)
+    by_letter = _letters(corpus.states) if strict_gold else letters
     seen: dict[str, list[Seen]] = {}
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
@@ -94,7 +96,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
                     rows.append(_missing_row(name, reading, corpus, prepared))
                 continue
             row = strictly.get(name) if gold == strict_gold else None
-            if row is not None and not _hangs_on_a_letter(row, goal, seen[name]):
+            if row is not None and not _hangs_on_a_letter(row, goal, name in by_letter):
                 rows.append({**row, "reading": reading})
                 continue
             outcome = judge(
@@ -111,7 +113,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     return Evaluation(
         predictions.system,
         [{"system": predictions.system, "track": "multiwoz", **row} for row in rows],
-        _notes(predictions, corpus, prepared),
+        _notes(predictions, corpus, prepared, letters),
         {
             reading: _signature(predictions, corpus, chosen, prepared)
             for reading, chosen in readings.items()
@@ -258,13 +260,26 @@ def _row(name: str, reading: str, outcome: Outcome, counts: NDArray[np.int64]) -
     }
 
 
-def _hangs_on_a_letter(row: Mapping[str, Any], goal: Goal, turns: Sequence[Seen]) -> bool:
+def _hangs_on_a_letter(row: Mapping[str, Any], goal: Goal, in_a_state: bool) -> bool:
     """Whether a value of one letter decides anything, so that the readings may differ."""
     return bool(
-        (row["tracking"] or {}).get("one_letter")
+        in_a_state
+        or (row["tracking"] or {}).get("one_letter")
         or any(one_letter_slots(domain, wanted.informable) for domain, wanted in goal.items())
-        or any(one_letter_slots(d, slots) for turn in turns for d, slots in turn.state.items())
     )
+
+
+def _letters(
+    states: Mapping[str, Sequence[State | None]],
+) -> dict[str, list[tuple[int, str, str, str]]]:
+    """The dialogues whose states name something by one letter: turn, domain, slot, value."""
+    found: dict[str, list[tuple[int, str, str, str]]] = {}
+    for name, turns in states.items():
+        for number, state in enumerate(turns, 1):
+            for domain, slots in (state or {}).items():
+                for slot in one_letter_slots(domain, slots):
+                    found.setdefault(name, []).append((number, domain, slot, str(slots[slot])))
+    return found
 
 
 def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -> dict[str, Any]:
@@ -310,7 +325,12 @@ def _consistency(heard: Sequence[Heard] | None) -> dict[str, Any]:
     }
 
 
-def _notes(predictions: Predictions, corpus: Corpus, prepared: _Prepared) -> list[str]:
+def _notes(
+    predictions: Predictions,
+    corpus: Corpus,
+    prepared: _Prepared,
+    by_letter: Mapping[str, Sequence[tuple[int, str, str, str]]],
+) -> list[str]:
     """What a person should know beside the figures, a sentence each."""
     notes = []
     if missing := [name for name in corpus.goals if name not in predictions.dialogues]:
@@ -343,11 +363,9 @@ def _notes(predictions: Predictions, corpus: Corpus, prepared: _Prepared) -> lis
             + _some([f"{slot!r} ({count:,})" for slot, count in unknown.most_common()])
         )
     letters = [
-        f"{name!r} turn {number} {domain}-{slot} {slots[slot]!r}"
-        for name, states in prepared.own_states.items()
-        for number, state in enumerate(states, 1)
-        for domain, slots in (state or {}).items()
-        for slot in one_letter_slots(domain, slots)
+        f"{name!r} turn {number} {domain}-{slot} {given!r}"
+        for name, turns in by_letter.items()
+        for number, domain, slot, given in turns
     ]
     if letters:
         notes.append(
