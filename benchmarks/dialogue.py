@@ -95,7 +95,9 @@ def main() -> int:
         return 2
     results = []
     print(f"{'':<10}{'':>7}{'by the clock, s':>22}{'':>8}{'of the processor, s':>24}")
-    print(f"{'system':<10}{'turns':>7}" + f"{'plain':>12}{'gavel':>10}{'times':>9}" * 2 + "   figures")
+    print(
+        f"{'system':<10}{'turns':>7}" + f"{'plain':>12}{'gavel':>10}{'times':>9}" * 2 + "   figures"
+    )
     for system in chosen.systems:
         runs: dict[str, list[dict[str, Any]]] = {"plain": [], "gavel": []}
         for _ in range(chosen.rounds):

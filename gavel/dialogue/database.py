@@ -7,6 +7,7 @@ of times, and the fuzzy scan of names is what its time goes to otherwise.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -92,7 +93,7 @@ class Database:
             rows = np.ones(len(self.rows[domain]), dtype=bool)
             for slot, given in asked:
                 rows &= self._rows(domain, slot, given, one_letter)
-            known = frozenset(self._ids[domain][rows])
+            known = frozenset(self._ids[domain][rows].tolist())
             self._results[key] = known
         return known
 
@@ -119,10 +120,10 @@ def _admitted(
     domain: str, slot: str, given: str, column: Iterable[str | None], one_letter: OneLetter
 ) -> set[str]:
     cells = {cell for cell in column if cell is not None}
-    if slot == "arrive":
-        return {cell for cell in cells if minutes(cell) <= minutes(given)}
-    if slot == "leave":
-        return {cell for cell in cells if minutes(cell) >= minutes(given)}
+    if slot in ("arrive", "leave"):
+        bound = minutes(given)
+        within = operator.le if slot == "arrive" else operator.ge
+        return {cell for cell in cells if within(minutes(cell), bound)}
     if slot in _FUZZY[domain] and not (one_letter == "equal" and len(given) <= ONE_LETTER):
         return similar(given, cells, NAME_RATIO)
     return {given}
@@ -174,4 +175,3 @@ def load_rows(folder: Path, domain: str) -> list[dict[str, Any]]:
 def _row(domain: str, row: Mapping[str, Any]) -> dict[str, str]:
     kept = {name: cell for name, cell in row.items() if name not in _IGNORED[domain]}
     return {slot_name(name): str(cell) for name, cell in kept.items()}
-

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -390,11 +391,15 @@ def _signature(
         "oneletter": options.one_letter_values,
         "domains": options.active_domains,
         "responses": "lexicalised" if prepared.lexicalised else "delexicalised",
-        "rapidfuzz": version("rapidfuzz"),
-        "sacremoses": version("sacremoses"),
+        **_versions(),
         "bleu": bleu.signature(),
     }
     return "multiwoz|v:1|" + "|".join(f"{key}:{given}" for key, given in parts.items())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {library: version(library) for library in ("rapidfuzz", "sacremoses")}
 
 
 def _some(items: Sequence[str]) -> str:

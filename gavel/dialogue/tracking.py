@@ -44,11 +44,12 @@ def track(predicted: Sequence[State], gold: Sequence[State], one_letter: OneLett
         right = said = asked = 0
         for domain in own.keys() | reference.keys():
             ours, theirs = own.get(domain, _NOTHING), reference.get(domain, _NOTHING)
-            said += _known(ours)
-            asked += _known(theirs)
+            said += (known := _known(ours))
             if ours == theirs:
-                right += _known(ours)
+                asked += known
+                right += known
                 continue
+            asked += _known(theirs)
             for slot in ours.keys() & theirs.keys():
                 one, other = ours[slot], theirs[slot]
                 if one is None or other is None:
