@@ -18,7 +18,11 @@ defs = dg.Definitions(
     assets=build_assets(suite),
     jobs=jobs,
     resources=build_resources(suite),
-    sensors=[*automation_sensors(suite, jobs), alert_sensor(suite), *prediction_sensors(suite)],
+    sensors=[
+        *automation_sensors(suite, jobs),
+        alert_sensor(suite),
+        *prediction_sensors(suite, jobs),
+    ],
     asset_checks=inventory_checks(suite),
     schedules=[inventory_schedule(suite)],
     executor=dg.in_process_executor,

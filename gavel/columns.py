@@ -120,7 +120,7 @@ MEANINGS: Mapping[str, str] = {
     "high": "Upper end of the bootstrap interval over dialogues",
     "undefined": "Dialogues for which the figure is undefined; not in the mean",
     "published": "The published figure, where one is known",
-    "outdated": "Whether the prediction file has changed or gone since",
+    "outdated": "Whether the predictions, the corpus or the options have changed since",
     "first": "The system compared",
     "second": "The system it is compared with",
     "difference": "First minus second, over the dialogues that both have",

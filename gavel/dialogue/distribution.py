@@ -28,7 +28,6 @@ from gavel.dialogue.corpus import (
     Goal,
     State,
     database_folder,
-    fingerprint,
     plain_id,
     read_json,
 )
@@ -38,6 +37,7 @@ from gavel.errors import CorpusError
 
 _DATA = ("data.json", "test.json", "data.json.zip", "test.json.zip")
 _TEST_LISTS = ("testListFile.txt", "testListFile.json")
+_DIALOGUES, _ACTS = "dialogues_*.json", "dialog_acts.json"
 _REQUESTABLE = {
     **{"phone": "PHONE", "address": "ADDRESS", "postcode": "POST", "trainID": "TRAINID"},
 }
@@ -63,18 +63,26 @@ def load_distribution(folder: Path) -> Corpus:
             f"booked_domains.json, or one of {', '.join(_DATA)} (MultiWOZ 2.0 and 2.1), for 2.2 besides "
             "dialogues_*.json and dialog_acts.json"
         )
-    databases = database_folder(folder)
-    database = load_database(databases)
+    database = load_database(database_folder(folder))
     try:
         corpus = _from_log(_chosen(folder, _read(data)), database)
-        newer = sorted(folder.rglob("dialogues_*.json"))
+        newer = sorted(folder.rglob(_DIALOGUES))
         if newer:
-            corpus = _from_frames(newer, read_json(folder / "dialog_acts.json"), corpus)
+            corpus = _from_frames(newer, read_json(folder / _ACTS), corpus)
     except (AttributeError, IndexError, KeyError, TypeError) as error:
         raise CorpusError(
             f"{data}: is not of the form of MultiWOZ 2.0 to 2.2 ({error!r})"
         ) from error
-    return replace(corpus, fingerprint=fingerprint([data, *newer, *databases.glob("*.json")]))
+    return corpus
+
+
+def distribution_files(folder: Path) -> list[Path]:
+    """The original files in `folder`, without the databases."""
+    names = (*_DATA, *_TEST_LISTS, _ACTS)
+    return [
+        *(path for name in names if (path := folder / name).exists()),
+        *sorted(folder.rglob(_DIALOGUES)),
+    ]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
@@ -19,7 +19,6 @@ from gavel.dialogue.figures import FIGURES, compare, estimate, holm
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
 from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.ratings import rate, read_ratings
-from gavel.dialogue.results import prediction_file
 from gavel.suite import Dialogue, Suite
 
 COMPARED = (STRICT, "dstc8")
@@ -36,7 +35,7 @@ STANDINGS = pa.schema(
         ("signature", pa.string()),
     ]
 )
-"""One row a system, reading and figure; `outdated`: the prediction file has changed or gone since."""
+"""One row a system, reading and figure; `outdated`: predictions, corpus or options have changed since."""
 
 COMPARISONS = pa.schema(
     [
@@ -63,9 +62,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def leaderboard(
-    suite: Suite, settings: Dialogue, results: Sequence[Path]
+    suite: Suite, settings: Dialogue, results: Sequence[Path], outdated: Collection[str] = ()
 ) -> tuple[pa.Table, pa.Table]:
     """The standings and the comparisons of the systems whose results are in `results`.
+
+    `outdated` names those made from something else than what is there now, to be marked.
 
     Raises:
         PredictionError: the table of human ratings is malformed.
@@ -79,7 +80,7 @@ def leaderboard(
         standing
         for (track, reading), systems in sorted(by_reading.items())
         for system, rows in sorted(systems.items())
-        for standing in _standings(suite, settings, system, track, reading, rows)
+        for standing in _standings(settings, system, track, reading, rows, system in outdated)
     ]
     standings += _rated(suite, settings)
     comparisons = [
@@ -107,10 +108,8 @@ def published() -> dict[str, dict[str, float]]:
 
 
 def _standings(
-    suite: Suite, settings: Dialogue, system: str, track: str, reading: str, rows: Rows
+    settings: Dialogue, system: str, track: str, reading: str, rows: Rows, outdated: bool
 ) -> list[dict[str, Any]]:
-    file = prediction_file(suite, settings, system)
-    outdated = not file.exists() or content_hash(file) != rows[0]["predictions"]
     known = published().get(system.lower(), {}) if reading == REFERENCE else {}
     found = []
     for figure in FIGURES:

@@ -34,11 +34,13 @@ def test_the_leaderboard_says_what_there_is(suite: Suite, tmp_path: Path) -> Non
     results = [tmp_path / f"{name}.parquet" for name in ("careful", "hasty", "booker")]
     for path in results:
         write_results(suite, suite.dialogue, path.stem, path)
-    (suite.path(suite.dialogue.predictions) / "hasty.json").unlink()
-    html = render_leaderboard(suite.name, *leaderboard(suite, suite.dialogue, results))
+    html = render_leaderboard(suite.name, *leaderboard(suite, suite.dialogue, results, {"hasty"}))
     assert_harmless(html)
     words = Page(html).words
-    assert "hasty : the prediction file has changed or gone since it was evaluated" in words
+    assert (
+        "hasty : its predictions, the corpus or the options have changed since it was evaluated"
+        in words
+    )
     assert "hasty 33.33 ○ 40.00" in words
     assert "DSTC8 Track 1" in words
     assert_harmless(render_leaderboard(suite.name, *leaderboard(suite, suite.dialogue, [])))
