@@ -25,6 +25,7 @@ from assets.tables import (
 )
 from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
 from gavel.dialogue.predictions import content_hash
+from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
 from gavel.report.dialogue import DialoguePages, render_leaderboard
 from gavel.store.files import Store, replacing
@@ -161,10 +162,12 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
     def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> tuple[Result, Result]:
         files = store.files
         signature = ranking_signature(suite, settings, content_hash)
+        rated = settings.ratings
+        ratings = None if rated is None else read_ratings(suite.path(rated))
         with _alone(files):
             results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
             outdated = _outdated(suite, settings, results)
-            standings, comparisons = leaderboard(suite, settings, results, outdated)
+            standings, comparisons = leaderboard(settings, results, ratings, outdated)
             paths = {
                 name: _written(files, f"dialogue/{name}", table)
                 for name, table in (("leaderboard", standings), ("comparisons", comparisons))

@@ -17,9 +17,8 @@ import yaml
 
 from gavel.dialogue.figures import FIGURES, compare, estimate, holm
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
-from gavel.dialogue.predictions import content_hash
-from gavel.dialogue.ratings import rate, read_ratings
-from gavel.suite import Dialogue, Suite
+from gavel.dialogue.ratings import Ratings, rate
+from gavel.suite import Dialogue
 
 COMPARED = (STRICT, "dstc8")
 """The readings whose systems are tested against each other."""
@@ -62,14 +61,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def leaderboard(
-    suite: Suite, settings: Dialogue, results: Sequence[Path], outdated: Collection[str] = ()
+    settings: Dialogue,
+    results: Sequence[Path],
+    ratings: Ratings | None = None,
+    outdated: Collection[str] = (),
 ) -> tuple[pa.Table, pa.Table]:
     """The standings and the comparisons of the systems whose results are in `results`.
 
-    `outdated` names those made from something else than what is there now, to be marked.
-
-    Raises:
-        PredictionError: the table of human ratings is malformed.
+    `ratings` are people's; `outdated` names the systems whose results are made from something else than
+    what is there now, to be marked.
     """
     by_reading: dict[tuple[str, str], dict[str, Rows]] = {}
     for path in sorted(results):
@@ -82,7 +82,8 @@ def leaderboard(
         for system, rows in sorted(systems.items())
         for standing in _standings(settings, system, track, reading, rows, system in outdated)
     ]
-    standings += _rated(suite, settings)
+    if ratings is not None:
+        standings += _rated(settings, ratings)
     comparisons = [
         comparison
         for (track, reading), systems in sorted(by_reading.items())
@@ -168,10 +169,7 @@ def _comparisons(
     return found
 
 
-def _rated(suite: Suite, settings: Dialogue) -> list[dict[str, Any]]:
-    if settings.ratings is None:
-        return []
-    path = suite.path(settings.ratings)
+def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
     return [
         {
             "system": system,
@@ -181,8 +179,8 @@ def _rated(suite: Suite, settings: Dialogue) -> list[dict[str, Any]]:
             **vars(rate(items, settings.resamples, settings.confidence, settings.seed)),
             "published": None,
             "outdated": False,
-            "signature": f"human|v:1|ratings:{content_hash(path)}|raters:"
+            "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"
             f"{max(map(len, items.values()))}|resamples:{settings.resamples}|seed:{settings.seed}",
         }
-        for system, items in sorted(read_ratings(path).items())
+        for system, items in sorted(ratings.systems.items())
     ]

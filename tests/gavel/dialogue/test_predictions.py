@@ -151,18 +151,24 @@ def test_malformed_acts(tmp_path: Path, content: Any, told: str) -> None:
 def test_ratings(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
-    ratings = read_ratings(path)
+    ratings = read_ratings(path).systems
     assert ratings == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
     rated = rate(ratings["a"], 100, 0.95, 7)
     assert (rated.value, rated.n) == (4.0, 2)
     for row, told in [
-        ("a,d1,x,6", "line 2: rating is '6'; accepted: 1 to 5"),
+        ("a,d1,x,6", "line 2: rating is '6'; accepted: a number from 1 to 5"),
+        ("a,,x,3", "line 2: item is empty"),
+        ("a,d1,x", "line 2: rating is None"),
+        ("a,d1", "line 2: rater is empty"),
         ("a,d1,x,nan", "line 2: rating is 'nan'"),
         ("a,d1,x,3\na,d1,x,3", "line 3: rater 'x' rated 'd1' of 'a' before"),
     ]:
         path.write_text(f"system,item,rater,rating\n{row}\n", encoding="utf-8")
         with pytest.raises(PredictionError, match=told):
             read_ratings(path)
+    path.write_bytes(b"system,item,rater,rating\n\xff,d1,x,4\n")
+    with pytest.raises(PredictionError, match="cannot be read"):
+        read_ratings(path)
     path.write_text("system,item,rating\n", encoding="utf-8")
     with pytest.raises(PredictionError, match="has no column 'rater'"):
         read_ratings(path)

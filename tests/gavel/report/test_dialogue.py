@@ -34,7 +34,7 @@ def test_the_leaderboard_says_what_there_is(suite: Suite, tmp_path: Path) -> Non
     results = [tmp_path / f"{name}.parquet" for name in ("careful", "hasty", "booker")]
     for path in results:
         write_results(suite, suite.dialogue, path.stem, path)
-    html = render_leaderboard(suite.name, *leaderboard(suite, suite.dialogue, results, {"hasty"}))
+    html = render_leaderboard(suite.name, *leaderboard(suite.dialogue, results, outdated={"hasty"}))
     assert_harmless(html)
     words = Page(html).words
     assert (
@@ -43,7 +43,7 @@ def test_the_leaderboard_says_what_there_is(suite: Suite, tmp_path: Path) -> Non
     )
     assert "hasty 33.33 ○ 40.00" in words
     assert "DSTC8 Track 1" in words
-    assert_harmless(render_leaderboard(suite.name, *leaderboard(suite, suite.dialogue, [])))
+    assert_harmless(render_leaderboard(suite.name, *leaderboard(suite.dialogue, [])))
 
 
 @pytest.mark.parametrize("text", HOSTILE[:6])
