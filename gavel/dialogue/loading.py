@@ -62,6 +62,8 @@ def _prepared(folder: Path) -> Corpus:
         raise CorpusError(
             f"{folder / PREPARED[0]}: a goal must map domains to informable and requestable ({error!r})"
         ) from error
+    for name in goals:
+        _check(folder, name, references[name], states[name], booked[name])
     return Corpus(
         goals=parsed,
         references={name: references[name] for name in goals},
@@ -70,6 +72,28 @@ def _prepared(folder: Path) -> Corpus:
         database=load_database(database_folder(folder)),
         fingerprint="",
     )
+
+
+def _check(folder: Path, name: str, references: Any, states: Any, booked: Any) -> None:
+    """Each turn must have a text, a state of texts by domain and slot, and a list of domains."""
+    for number, (said, state, domains) in enumerate(
+        zip(references, states, booked, strict=True), 1
+    ):
+        wrong = None
+        if not isinstance(said, str):
+            wrong = f"{PREPARED[1]}: must be text, found {said!r}"
+        elif not isinstance(state, dict) or not all(
+            isinstance(slots, dict)
+            and all(value is None or isinstance(value, str) for value in slots.values())
+            for slots in state.values()
+        ):
+            wrong = (
+                f"{PREPARED[2]}: must map domains to slots, and slots to text, found {state!r:.80}"
+            )
+        elif not isinstance(domains, list) or not all(isinstance(d, str) for d in domains):
+            wrong = f"{PREPARED[3]}: must be a list of domains, found {domains!r:.80}"
+        if wrong is not None:
+            raise CorpusError(f"{folder}: dialogue {name!r}, turn {number} of {wrong}")
 
 
 def _dialogues(path: Path) -> dict[str, Any]:
