@@ -134,7 +134,7 @@ def _of_form(where: str, form: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise CorpusError(f"{where}: is not of the form of {form} ({error!r})") from error
+        raise CorpusError(f"{where} is not of the form of {form} ({error!r})") from error
 
 
 def _from_log(path: Path, data: Mapping[str, Any], database: Database) -> Corpus:

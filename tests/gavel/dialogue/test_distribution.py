@@ -204,9 +204,9 @@ FRAMES = json.dumps([{"dialogue_id": "A.json", "turns": TURNS}])
         ({"data.json": "[]"}, "must map dialogue ids to their content"),
         (
             {"data.json": '{"A.json": {"goal": {}}}'},
-            "dialogue 'a': is not of the form of MultiWOZ 2.0 and 2.1",
+            "dialogue 'a' is not of the form of MultiWOZ 2.0 and 2.1",
         ),
-        ({"data.json": '{"a": {"goal": {}, "log": [{}, {"text": 1}]}}'}, "dialogue 'a': is not"),
+        ({"data.json": '{"a": {"goal": {}, "log": [{}, {"text": 1}]}}'}, "dialogue 'a' is not"),
         ({"test.json.zip": "PK"}, "must be a zip file that holds test.json"),
         (
             {"data.json": LOG, "testListFile.txt": "b\n"},
