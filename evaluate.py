@@ -108,8 +108,7 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
     from definitions import defs
 
     assert suite.dialogue is not None, "there is a benchmark"
-    failures: list[str] = []
-    found = systems(suite, suite.dialogue)
+    found, failures = systems(suite, suite.dialogue)
     with dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions(str(SYSTEMS.name), found)
         for system in found:

@@ -27,7 +27,7 @@ from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
 from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
-from gavel.report.dialogue import DialoguePages, render_leaderboard
+from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
 from gavel.store.files import Store, replacing
 from gavel.store.manifests import Manifest
 from gavel.store.tables import write_batches
@@ -118,7 +118,10 @@ def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
         )
         shown = made.failed()[: settings.pages]
         folder = store.files.root / "dialogue" / "pages" / system
-        texts = {"index": made.index(shown), **{name: made.render(name) for name in shown}}
+        texts = {
+            "index": made.index(shown),
+            **{page_name(name): made.render(name) for name in shown},
+        }
         for name, text in texts.items():
             _write(folder / f"{name}.html", text)
         for page in folder.glob("*.html"):

@@ -7,8 +7,7 @@ system that was asked for and is not made has a run at work, or one that failed,
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,6 @@ from sensors.state import CAUSE_TAG, SIGNATURE_TAG, listed
 
 MOST_REQUESTS = 20
 """Runs asked for in one tick; what is beyond them waits for the next."""
-
-PARTITION_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-"""What can name a system; Dagster gives other characters a meaning in partition keys."""
 
 RANKING = ""
 """Stands for the leaderboard among the names of systems, none of which is empty."""
@@ -135,7 +131,9 @@ def _tick(context: dg.SensorEvaluationContext, suite: Suite) -> dg.SensorResult 
     store = Store(suite.path(suite.store))
     before = _read(context.cursor)
     contents = Contents(before["files"])
-    found = _named(context, systems(suite, settings))
+    found, refused = systems(suite, settings)
+    for reason in refused:
+        context.log.warning(reason)
     wanted = {s: dialogue_signature(suite, settings, s, contents) for s in found}
     made = {s: read_manifest(store.document(f"{'/'.join(RESULTS.path)}/{s}")) for s in found}
     if (ranked := read_manifest(store.document("/".join(LEADERBOARD.path)))) is not None:
@@ -170,19 +168,6 @@ def _request(system: str, wish: Wish) -> dg.RunRequest:
         partition_key=None if system == RANKING else system,
         tags={SIGNATURE_TAG: wish.signature, CAUSE_TAG: ", ".join(wish.causes)[:250]},
     )
-
-
-def _named(context: dg.SensorEvaluationContext, found: Iterable[str]) -> list[str]:
-    """Those of the names that a partition can have; the others are logged."""
-    named = []
-    for system in found:
-        if PARTITION_NAME.fullmatch(system):
-            named.append(system)
-        else:
-            context.log.warning(
-                f"{system}.json cannot name a system; accepted: letters, digits, _ . and -"
-            )
-    return named
 
 
 def _read(cursor: str | None) -> dict[str, dict[str, Any]]:

@@ -124,10 +124,22 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
 
 def as_seen(
     predictions: Predictions, corpus: Corpus, options: DialogueOptions
-) -> dict[str, list[Seen]]:
-    """Every turn as the strict reading sees it, to be shown beside the verdict."""
+) -> tuple[dict[str, list[Seen]], dict[str, list[list[str]]]]:
+    """Every turn as the strict reading sees it, to be shown beside the verdict.
+
+    Of lexicalised responses besides, the entities that each turn named though neither the results given
+    nor the own state has them.
+    """
     prepared = _prepare(predictions, corpus, options)
-    return _seen(predictions, corpus, options, prepared, _uses_gold(prepared, options))
+    seen = _seen(predictions, corpus, options, prepared, _uses_gold(prepared, options))
+    unfounded = {
+        name: [
+            [e for e, right in zip(each.entities, each.consistent, strict=True) if not right]
+            for each in heard
+        ]
+        for name, heard in prepared.heard.items()
+    }
+    return seen, unfounded
 
 
 def _check(predictions: Predictions, corpus: Corpus, options: DialogueOptions) -> None:
@@ -176,8 +188,12 @@ def _prepare(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
 
 
 def _delexicalised(predictions: Predictions) -> bool:
-    """Whether any response holds a slot; a system that names real entities writes none."""
-    return any(
+    """Whether any response holds a slot; a system that names real entities writes none.
+
+    Nor does one that says nothing at all, which is neither.
+    """
+    said = any(turn.response.strip() for turns in predictions.dialogues.values() for turn in turns)
+    return not said or any(
         slot in normalise.SLOT_TOKENS
         for turns in predictions.dialogues.values()
         for turn in turns

@@ -104,8 +104,10 @@ def read_document(path: Path) -> dict[str, Any]:
         raise PredictionError(f"{path}: {error} stands there more than once") from error
     except (ValueError, RecursionError) as error:
         raise PredictionError(f"{path}: is no JSON: {error}") from error
-    if not isinstance(document, dict) or not document:
+    if not isinstance(document, dict):
         raise PredictionError(f"{path}: must be an object of dialogue ids, found {_kind(document)}")
+    if not document:
+        raise PredictionError(f"{path}: holds no dialogue; accepted: one or more, by their ids")
     plain: dict[str, Any] = {}
     for name, content in document.items():
         if plain_id(name) in plain:

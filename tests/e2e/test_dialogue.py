@@ -11,6 +11,7 @@ import pytest
 
 from assets.dialogue import EVALUATE, RANK, RESULTS, SYSTEMS
 from assets.jobs import build_jobs
+from gavel.dialogue.results import systems
 from sensors.predictions import prediction_sensors
 from tests.e2e.conftest import ROOT, Project, failure_of
 
@@ -210,6 +211,19 @@ def test_a_suite_that_is_broken_or_has_lost_the_section_is_a_reason(
         assert isinstance(result, dg.SkipReason)
         assert result.skip_message is not None
         assert told in result.skip_message
+
+
+def test_a_file_that_cannot_name_a_system_is_told(benchmark_project: Project) -> None:
+    project = benchmark_project
+    drop(project, "careful")
+    drop(project, "a name, with a comma", "{}")
+    assert project.suite.dialogue is not None
+    found, (refused,) = systems(project.suite, project.suite.dialogue)
+    assert found == ["careful"]
+    assert refused.endswith(
+        "a name, with a comma.json: 'a name, with a comma' cannot name a system; "
+        "accepted: letters, digits, _ . and -"
+    )
 
 
 def test_equal_predictions_give_an_equal_data_version(benchmark_project: Project) -> None:

@@ -84,7 +84,7 @@ def test_a_belief_whose_values_read_like_slots(text: str, state: Any) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "must be an object of dialogue ids, found a list"),
-        ("{}", "must be an object of dialogue ids, found an object"),
+        ("{}", "holds no dialogue; accepted: one or more"),
         ('{"d": [], "d": []}', "'d' stands there more than once"),
         ({"D.json": [], "d": []}, "dialogue 'd' stands there more than once"),
         ({"d": {}}, "dialogue 'd': must be a list of at least one turn, found an object"),
