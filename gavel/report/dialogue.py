@@ -175,6 +175,7 @@ class DialoguePages:
                         ", ".join([*goal.requests, *(["booking"] * bool(goal.book))]),
                     )
                     for domain, goal in dialogue.goal.items()
+                    if goal.info or goal.book or goal.requests  # ConvLab's `topic` has none of them
                 ]
                 for name, dialogue in acts.dialogues.items()
             }
