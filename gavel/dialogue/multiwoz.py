@@ -257,11 +257,10 @@ def _bleu(
     ]
     counts = bleu.statistics([own for own, _ in pairs], [gold for _, gold in pairs])
     lengths = [min(len(turns), len(references[name])) for name, turns in said.items()]
-    ends = np.cumsum(lengths)
-    return {
-        name: counts[end - length : end].sum(axis=0)
-        for name, length, end in zip(said, lengths, ends, strict=True)
-    }
+    sums = np.zeros((len(counts) + 1, bleu.STATISTICS), dtype=np.int64)
+    np.cumsum(counts, axis=0, out=sums[1:])
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return dict(zip(said, sums[ends] - sums[ends - lengths], strict=True))
 
 
 def _row(name: str, reading: str, outcome: Outcome, counts: NDArray[np.int64]) -> dict[str, Any]:
