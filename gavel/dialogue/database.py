@@ -45,7 +45,7 @@ _IGNORED = {
 
 Entities = frozenset[str]
 Rows = NDArray[np.bool_]
-_Column = tuple[list[str | None], NDArray[np.intp]]
+_Column = tuple[Mapping[str | None, int], NDArray[np.intp]]
 OneLetter = Literal["equal", "fuzzy"]
 
 
@@ -103,30 +103,30 @@ class Database:
         if (known := self._matching.get(key)) is None:
             cells, numbers = self._column(domain, slot)
             admitted = _admitted(domain, slot, str(value(slot, given)), cells, one_letter)
-            known = np.array([cell == "?" or cell in admitted for cell in cells])[numbers]
-            self._matching[key] = known
+            fits = np.zeros(len(cells), dtype=bool)
+            fits[[cells[cell] for cell in ("?", *admitted) if cell in cells]] = True
+            known = self._matching[key] = fits[numbers]
         return known
 
     def _column(self, domain: str, slot: str) -> _Column:
-        """The distinct cells of a column, and the number of each row's among them."""
+        """The distinct cells of a column, numbered, and the number of each row's."""
         if (column := self._columns.get((domain, slot))) is None:
             cells: dict[str | None, int] = {}
             numbers = [cells.setdefault(row.get(slot), len(cells)) for row in self.rows[domain]]
-            column = self._columns[domain, slot] = list(cells), np.array(numbers)
+            column = self._columns[domain, slot] = cells, np.array(numbers)
         return column
 
 
 def _admitted(
     domain: str, slot: str, given: str, column: Iterable[str | None], one_letter: OneLetter
-) -> set[str]:
-    cells = {cell for cell in column if cell is not None}
+) -> Iterable[str]:
     if slot in ("arrive", "leave"):
         bound = minutes(given)
         within = operator.le if slot == "arrive" else operator.ge
-        return {cell for cell in cells if within(minutes(cell), bound)}
+        return [cell for cell in column if cell is not None and within(minutes(cell), bound)]
     if slot in _FUZZY[domain] and not (one_letter == "equal" and len(given) <= ONE_LETTER):
-        return similar(given, cells, NAME_RATIO)
-    return {given}
+        return similar(given, [cell for cell in column if cell is not None], NAME_RATIO)
+    return [given]
 
 
 def one_letter_slots(domain: str, constraints: Mapping[str, str | None]) -> list[str]:
