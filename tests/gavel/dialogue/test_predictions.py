@@ -87,6 +87,7 @@ def test_a_belief_whose_values_read_like_slots(text: str, state: Any) -> None:
         ("{}", "holds no dialogue; accepted: one or more"),
         ('{"d": [], "d": []}', "'d' stands there more than once"),
         ({"D.json": [], "d": []}, "dialogue 'd' stands there more than once"),
+        ({"\ud800": []}, "dialogue '\\ud800': holds half a surrogate pair, which is no text"),
         ({"d": {}}, "dialogue 'd': must be a list of at least one turn, found an object"),
         ({"d": []}, "dialogue 'd': must be a list of at least one turn, found a list"),
         ({"d": [{"response": "x"}, 5]}, "dialogue 'd', turn 2: must be an object with a response"),
@@ -126,6 +127,10 @@ def test_what_is_malformed_is_one_sentence(tmp_path: Path, content: Any, told: s
     ("content", "told"),
     [
         ({"d": {"goal": {}}}, "dialogue 'd': log, or turns, must be a list of objects"),
+        (
+            {"d": {"goal": {"hotel": {"reqt": ["\ud800"]}}, "log": []}},
+            "dialogue 'd': the goal holds half a surrogate pair",
+        ),
         ({"d": {"goal": 1}}, "dialogue 'd': must be an object with a goal"),
         (
             {"d": {"goal": {"hotel": {"info": []}, "taxi": {"info": [1]}}, "log": []}},
