@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.dialogue import EVALUATE, SYSTEMS
+from assets.dialogue import EVALUATE, PAGES, RANK, RESULTS, SYSTEMS
 from assets.jobs import steps_of_a_day
 from assets.processes import end_abandoned_runs, process_tags
 from gavel.cli import told_plainly
@@ -109,18 +109,23 @@ def evaluate_dialogue_systems(suite: Suite) -> list[str]:
 
     assert suite.dialogue is not None, "there is a benchmark"
     found, failures = systems(suite, suite.dialogue)
+    evaluate, rank = (defs.resolve_job_def(name) for name in (EVALUATE, RANK))
     with dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions(str(SYSTEMS.name), found)
-        for system in found:
-            result = defs.resolve_job_def(EVALUATE).execute_in_process(
+        # The leaderboard once, after all of them.
+        steps = [(evaluate, system, [RESULTS, PAGES]) for system in found] + [(rank, None, None)]
+        for job, system, assets in steps:
+            result = job.execute_in_process(
                 instance=instance,
                 partition_key=system,
+                asset_selection=assets,
                 raise_on_error=False,
                 run_config=_QUIET,
                 tags=process_tags(),
             )
             if not result.success:
-                failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
+                where = job.name if system is None else f"{job.name}, partition {system}"
+                failures.append(f"{where}: {_why(result)}")
     return failures
 
 
