@@ -1,23 +1,20 @@
 """Figures of one system from the rows of its dialogues: values that add up, their bootstrap, and tests.
 
-Every figure is a function of sums over dialogues, so that a bootstrap sample of dialogues (Efron and
-Tibshirani 1993) and a swap of two systems' dialogues (approximate randomisation, Noreen 1989) are each
-one product of matrices.
+Every figure is a function of sums over dialogues, which is what `gavel.agreement.bootstrap` resamples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gavel.agreement import bootstrap
+from gavel.agreement.bootstrap import Floats as Sums
+from gavel.agreement.bootstrap import Resampling
 from gavel.dialogue import bleu
-
-Sums = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -113,13 +110,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the dialogues that both have: first minus second, and how likely by chance."""
+    """Two systems on the dialogues that both have: first minus second, and how likely by chance.
+
+    The interval and `p` are None where a single dialogue, or equal results everywhere, leave nothing to resample.
+    """
 
     figure: str
     difference: float
-    low: float
-    high: float
-    p: float
+    low: float | None
+    high: float | None
+    p: float | None
     n: int
 
 
@@ -132,37 +132,32 @@ def value(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> float | None:
     return None if np.isnan(result) else result
 
 
-def estimate(
-    figure: Figure,
-    rows: Sequence[Mapping[str, Any]],
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> Estimate:
+def estimate(figure: Figure, rows: Sequence[Mapping[str, Any]], resampling: Resampling) -> Estimate:
     """The figure over `rows` with its percentile interval over resampled dialogues."""
     counts = [found for row in rows if (found := figure.counts(row)) is not None]
     undefined = len(rows) - len(counts)
-    point = value(figure, rows)
-    if point is None:
-        return Estimate(figure.name, None, None, None, len(counts), undefined)
-    matrix = np.asarray(counts, dtype=np.float64)
-    sampled = figure.value(_resampled(matrix, resamples, seed))
-    low, high = _interval(sampled[~np.isnan(sampled)], confidence)
-    return Estimate(figure.name, point, low, high, len(counts), undefined)
+    if not counts:
+        return Estimate(figure.name, None, None, None, 0, undefined)
+    made = bootstrap.estimate(
+        np.asarray(counts, dtype=np.float64),
+        figure.value,
+        ["undefined"],
+        resampling,
+        len(counts),
+        method="percentile",
+    )[0]
+    return Estimate(figure.name, made.value, made.low, made.high, len(counts), undefined)
 
 
 def compare(
     figure: Figure,
     one: Mapping[str, Mapping[str, Any]],
     other: Mapping[str, Mapping[str, Any]],
-    resamples: int,
-    confidence: float,
-    seed: int,
+    resampling: Resampling,
 ) -> Comparison | None:
     """The paired test of two systems' rows, by dialogue id; None where no dialogue has both.
 
-    `p` is two-sided, (times as extreme + 1) / (trials + 1), by swapping dialogues at random; the
-    interval is of the paired bootstrap.
+    `p` is two-sided, by swapping dialogues at random; the interval is of the paired bootstrap.
     """
     pairs = [
         (mine, theirs)
@@ -175,52 +170,9 @@ def compare(
     first, second = (
         np.asarray([pair[side] for pair in pairs], dtype=np.float64) for side in (0, 1)
     )
-    observed = float(figure.value(first.sum(axis=0)) - figure.value(second.sum(axis=0)))
-    if np.isnan(observed):
+    found = bootstrap.difference(
+        *(first, second, figure.value, ["undefined"], resampling, len(pairs)), test="randomisation"
+    )[0]
+    if found.value is None:
         return None
-    both = _resampled(np.hstack([first, second]), resamples, seed)
-    width = first.shape[1]
-    drawn = figure.value(both[:, :width]) - figure.value(both[:, width:])
-    low, high = _interval(drawn[~np.isnan(drawn)], confidence)
-    moved = _swaps(len(pairs), resamples, seed) @ (second - first)
-    shuffled = figure.value(first.sum(axis=0) + moved) - figure.value(second.sum(axis=0) - moved)
-    extreme = int((np.abs(shuffled) >= abs(observed) - 1e-9).sum())
-    return Comparison(figure.name, observed, low, high, (extreme + 1) / (resamples + 1), len(pairs))
-
-
-def _resampled(counts: Sums, resamples: int, seed: int) -> Sums:
-    """Sums of the counts of `resamples` samples of dialogues, drawn with replacement."""
-    return np.asarray(_draws(len(counts), resamples, seed) @ counts)
-
-
-@lru_cache(maxsize=4)
-def _draws(dialogues: int, resamples: int, seed: int) -> Sums:
-    """How often each sample holds each dialogue."""
-    even = np.full(dialogues, 1 / dialogues)
-    times = np.random.default_rng(seed).multinomial(dialogues, even, size=resamples)
-    return times.astype(np.float64)
-
-
-@lru_cache(maxsize=4)
-def _swaps(dialogues: int, resamples: int, seed: int) -> Sums:
-    """Which dialogues two systems exchange in each trial: 0 or 1."""
-    swapped = np.random.default_rng(seed).integers(0, 2, (resamples, dialogues))
-    return swapped.astype(np.float64)
-
-
-def _interval(values: Sums, confidence: float) -> tuple[float, float]:
-    if not len(values):
-        return float("nan"), float("nan")
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(values, [tail, 1 - tail])
-    return float(low), float(high)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number, after Holm 1979."""
-    order = np.argsort(values, kind="stable")
-    corrected = np.empty(len(values))
-    corrected[order] = np.maximum.accumulate(
-        [min(1.0, values[n] * (len(values) - rank)) for rank, n in enumerate(order)]
-    )
-    return [float(p) for p in corrected]
+    return Comparison(figure.name, found.value, found.low, found.high, found.p, len(pairs))

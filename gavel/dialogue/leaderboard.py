@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from gavel.dialogue.figures import FIGURES, compare, estimate, holm
+from gavel.agreement.bootstrap import Resampling, holm
+from gavel.dialogue.figures import FIGURES, compare, estimate
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
 from gavel.dialogue.ratings import Ratings, rate
 from gavel.suite import Dialogue
@@ -116,7 +117,7 @@ def _standings(
     for figure in FIGURES:
         if figure.track != track:
             continue
-        estimated = estimate(figure, rows, settings.resamples, settings.confidence, settings.seed)
+        estimated = estimate(figure, rows, _resampling(settings))
         if estimated.value is None and estimated.n == 0 and figure.name in _OPTIONAL:
             continue
         found.append(
@@ -135,6 +136,10 @@ def _standings(
     return found
 
 
+def _resampling(settings: Dialogue) -> Resampling:
+    return Resampling(settings.resamples, settings.confidence, settings.seed)
+
+
 _OPTIONAL = ("bleu_text", "entity_consistency")
 
 
@@ -151,14 +156,7 @@ def _comparisons(
             continue
         pairs = []
         for one, other in combinations(sorted(by_id), 2):
-            compared = compare(
-                figure,
-                by_id[one],
-                by_id[other],
-                settings.resamples,
-                settings.confidence,
-                settings.seed,
-            )
+            compared = compare(figure, by_id[one], by_id[other], _resampling(settings))
             if compared is not None:
                 pairs.append({"first": one, "second": other, **vars(compared)})
         corrected = holm([pair["p"] for pair in pairs])
@@ -176,7 +174,7 @@ def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
             "track": "human",
             "reading": "people",
             "scale": "1-5",
-            **vars(rate(items, settings.resamples, settings.confidence, settings.seed)),
+            **vars(rate(items, _resampling(settings))),
             "published": None,
             "outdated": False,
             "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"

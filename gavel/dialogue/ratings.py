@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gavel.agreement.bootstrap import Resampling, estimate
 from gavel.dialogue.figures import Estimate
 from gavel.dialogue.predictions import content_hash
 from gavel.errors import PredictionError
@@ -70,17 +71,18 @@ def collect(rows: Iterable[tuple[str, Mapping[str, Any]]], fingerprint: str) -> 
     return Ratings(systems, fingerprint)
 
 
-def rate(
-    items: Mapping[str, Sequence[float]], resamples: int, confidence: float, seed: int
-) -> Estimate:
+def rate(items: Mapping[str, Sequence[float]], resampling: Resampling) -> Estimate:
     """The mean of the items' mean ratings, with its percentile interval over resampled items."""
-    means = np.array([np.mean(items[item]) for item in sorted(items)])
-    draws = np.random.default_rng(seed).integers(0, len(means), (resamples, len(means)))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means[draws].mean(axis=1), [tail, 1 - tail])
-    return Estimate(
-        "human_rating", float(means.mean()), float(low), float(high), len(means), undefined=0
-    )
+    means = [np.mean(items[item]) for item in sorted(items)]
+    found = estimate(
+        np.stack([means, np.ones(len(means))], axis=1),
+        lambda sums: np.asarray(sums[..., 0] / sums[..., 1]),
+        ["no item was rated"],
+        resampling,
+        len(means),
+        method="percentile",
+    )[0]
+    return Estimate("human_rating", found.value, found.low, found.high, len(means), undefined=0)
 
 
 def _rating(where: str, given: Any) -> float:

@@ -86,8 +86,8 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         if not own:
             continue
         other = {row["system"]: row for row in shown if row["reading"] in (REFERENCE, "convlab2")}
-        ends = [row[end] for row in shown for end in ("low", "high", "value")]
-        ends += [row["published"] for row in shown if row["published"] is not None]
+        known = ("low", "high", "value", "published")
+        ends = [row[end] for row in shown for end in known if row[end] is not None]
         most = 100 if own[0]["scale"] == "0-100" else float("inf")
         low, high = _axis(min(ends), max(ends), most)
 

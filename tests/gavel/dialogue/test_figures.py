@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gavel.agreement.bootstrap import Resampling
 from gavel.dialogue.database import Database
-from gavel.dialogue.figures import FIGURES, Figure, compare, estimate, holm, value
+from gavel.dialogue.figures import FIGURES, Figure, compare, estimate, value
 from gavel.dialogue.lexical import Lexicon
 
 from .conftest import ROWS
@@ -29,16 +30,16 @@ def test_combined_goes_to_200() -> None:
 
 def test_what_is_undefined_is_left_out_and_counted() -> None:
     rows = [row(True, True), {**row(True, True), "book": 0.5}, {**row(True, True), "book": 1.0}]
-    found = estimate(figure("book", "dstc8"), rows, 200, 0.95, 7)
+    found = estimate(figure("book", "dstc8"), rows, Resampling(200))
     assert (found.value, found.n, found.undefined) == (75.0, 2, 1)
-    nowhere = estimate(figure("joint_goal"), rows, 200, 0.95, 7)
+    nowhere = estimate(figure("joint_goal"), rows, Resampling(200))
     assert (nowhere.value, nowhere.low, nowhere.n, nowhere.undefined) == (None, None, 0, 3)
 
 
 def test_an_interval_holds_the_value_and_is_the_same_again() -> None:
     rows = [row(n % 3 > 0, n % 3 > 1) for n in range(300)]
-    found = estimate(figure("inform"), rows, 500, 0.95, 7)
-    assert found == estimate(figure("inform"), rows, 500, 0.95, 7)
+    found = estimate(figure("inform"), rows, Resampling(500))
+    assert found == estimate(figure("inform"), rows, Resampling(500))
     assert found.value == pytest.approx(200 / 3)
     assert found.low is not None
     assert found.high is not None
@@ -50,20 +51,17 @@ def test_an_interval_holds_the_value_and_is_the_same_again() -> None:
 def test_paired_systems() -> None:
     one = {f"d{n}": row(n % 2 == 0, False) for n in range(100)}
     other = {f"d{n}": row(n % 4 == 0, False) for n in range(120)}
-    found = compare(figure("inform"), one, other, 1000, 0.95, 7)
+    found = compare(figure("inform"), one, other, Resampling(1000))
     assert found is not None
     assert (found.difference, found.n) == (25.0, 100)
+    assert found.p is not None
     assert found.p < 0.01
+    assert found.low is not None
     assert found.low > 0
-    same = compare(figure("inform"), one, one, 1000, 0.95, 7)
+    same = compare(figure("inform"), one, one, Resampling(1000))
     assert same is not None
     assert (same.difference, same.p) == (0, 1)
-    assert compare(figure("inform"), one, {"x": row(True, True)}, 100, 0.95, 7) is None
-
-
-def test_holm() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
+    assert compare(figure("inform"), one, {"x": row(True, True)}, Resampling(100)) is None
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gavel.agreement.bootstrap import Resampling
 from gavel.dialogue.acts import parse_acts
 from gavel.dialogue.predictions import parse_belief, read_document, read_predictions
 from gavel.dialogue.ratings import rate, read_ratings
@@ -158,7 +159,7 @@ def test_ratings(tmp_path: Path) -> None:
     path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
     ratings = read_ratings(path).systems
     assert ratings == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
-    rated = rate(ratings["a"], 100, 0.95, 7)
+    rated = rate(ratings["a"], Resampling(100))
     assert (rated.value, rated.n) == (4.0, 2)
     for row, told in [
         ("a,d1,x,6", "line 2: rating is '6'; accepted: a number from 1 to 5"),

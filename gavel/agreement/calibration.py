@@ -1,0 +1,201 @@
+"""Does confidence mean what it says? Reliability, expected calibration error, Brier score, recalibration."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from gavel.agreement.bootstrap import (
+    Difference,
+    Estimate,
+    Floats,
+    Resampling,
+    by_cluster,
+    cluster_codes,
+    difference,
+    estimate,
+)
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Records whose confidence is in (low, high], the first bin with its low end: how often they are right."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    right: Estimate
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`ece` is the expected calibration error, `brier` the mean squared error of the confidence.
+
+    `gap` is mean confidence minus the share that is right: above 0 it is overconfident.
+    """
+
+    ece: Estimate
+    brier: Estimate
+    gap: Estimate
+    bins: tuple[Bin, ...]
+    n: int
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """Measured on the half that the curve was not fitted on; `knots` are (confidence, corrected).
+
+    None of the parts but `reason` where there are too few records.
+    """
+
+    before: Calibration | None
+    after: Calibration | None
+    brier_gain: Difference | None
+    knots: tuple[tuple[float, float], ...]
+    reason: str | None = None
+
+
+def calibration(
+    confidence: Sequence[float],
+    right: Sequence[bool],
+    clusters: Sequence[Hashable],
+    resampling: Resampling,
+) -> Calibration:
+    """Confidence (0..1) against being right, record by record.
+
+    ECE = sum over BINS equal bins of n_b/n * |mean confidence - share right| (Naeini, Cooper & Hauskrecht
+    2015, AAAI). It is never below 0: where few records make the bins noisy, it is above the truth.
+    """
+    p, hit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
+    if len(p) and not (np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1):
+        raise ValueError("a confidence is not within 0 and 1")
+    none = "no record has a confidence and a label"
+    if not len(p):
+        nothing = Estimate(None, reason=none)
+        return Calibration(nothing, nothing, nothing, (), 0)
+    where = _bin_of(p)
+    features = np.zeros((len(p), 2 + 3 * BINS))
+    rows = np.arange(len(p))
+    features[:, 0], features[:, 1] = 1, (p - hit) ** 2
+    for offset, value in ((2, np.ones(len(p))), (2 + BINS, p), (2 + 2 * BINS, hit)):
+        features[rows, offset + where] = value
+    found = estimate(
+        by_cluster(features, clusters),
+        _figures,
+        [none] * 3 + ["the bin is empty"] * BINS,
+        resampling,
+        len(p),
+    )
+    edges = np.linspace(0, 1, BINS + 1)
+    bins = tuple(
+        Bin(
+            float(edges[b]),
+            float(edges[b + 1]),
+            int((where == b).sum()),
+            float(p[where == b].mean()),
+            found[3 + b],
+        )
+        for b in range(BINS)
+        if (where == b).any()
+    )
+    return Calibration(found[0], found[1], found[2], bins, len(p))
+
+
+def recalibration(
+    confidence: Sequence[float],
+    right: Sequence[bool],
+    clusters: Sequence[Hashable],
+    resampling: Resampling,
+    least: int = 20,
+) -> Recalibration:
+    """Isotonic regression fitted on one half of the conversations and measured on the other.
+
+    Halves are drawn by `resampling.seed`. (Zadrozny & Elkan 2002, KDD.) Fewer than `least` records in a half are
+    too few.
+    """
+    p, hit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
+    codes = cluster_codes(clusters)
+    count = int(codes.max()) + 1 if len(codes) else 0
+    chosen = np.random.default_rng(resampling.seed).permutation(count) < count // 2
+    fitting = chosen[codes] if count else np.zeros(0, bool)
+    fewest = min(int(fitting.sum()), int((~fitting).sum()))
+    if fewest < least:
+        return Recalibration(
+            *(None, None, None, ()),
+            reason=f"{fewest} records in a half; at least {least} are needed",
+        )
+    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p[fitting], hit[fitting])
+    kept = np.flatnonzero(~fitting).tolist()
+    names, known = [clusters[k] for k in kept], [bool(hit[k]) for k in kept]
+    corrected = np.clip(curve.predict(p[kept]), 0, 1)
+    errors = [
+        by_cluster(np.stack([np.ones(len(kept)), (q - hit[kept]) ** 2], axis=1), names)
+        for q in (p[kept], corrected)
+    ]
+    gain = difference(errors[0], errors[1], _mean, ["no record"], resampling, len(kept))[0]
+    knots = zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True)
+    return Recalibration(
+        calibration(p[kept].tolist(), known, names, resampling),
+        calibration(corrected.tolist(), known, names, resampling),
+        gain,
+        tuple(knots),
+    )
+
+
+def expected_score(log_probabilities: Mapping[str, float]) -> tuple[float, float] | None:
+    """Expected score and confidence from the log-probabilities of the tokens a score could have been.
+
+    Tokens that are no number are left out and the rest made to sum to 1: the expectation is
+    sum(p * score) (Liu et al. 2023, G-Eval), the confidence the probability of the likeliest. None
+    where no token is a number.
+    """
+    masses: dict[float, float] = {}
+    for token, log_probability in log_probabilities.items():
+        try:
+            value = float(token.strip().strip('"'))
+        except ValueError:
+            continue
+        if np.isfinite(value):
+            masses[value] = masses.get(value, 0.0) + exp(log_probability)
+    total = sum(masses.values())
+    if total <= 0:
+        return None
+    return sum(v * m for v, m in masses.items()) / total, max(masses.values()) / total
+
+
+def sampled_confidence(values: Sequence[Hashable]) -> float | None:
+    """The share of repeated answers that gives the most frequent one; None for fewer than two.
+
+    (Self-consistency, Wang et al. 2023.)
+    """
+    if len(values) < 2:
+        return None
+    return max(values.count(value) for value in set(values)) / len(values)
+
+
+def _bin_of(p: Floats) -> Any:
+    """The bin of every confidence: (0, .1], (.1, .2], ..., where 0 belongs to the first."""
+    return np.clip(np.ceil(np.round(p * BINS, 9)).astype(np.int64) - 1, 0, BINS - 1)
+
+
+def _figures(sums: Floats) -> Floats:
+    n, squared = sums[..., 0], sums[..., 1]
+    count, p, hit = (sums[..., 2 + k * BINS : 2 + (k + 1) * BINS] for k in range(3))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # n_b * |mean confidence - share right| is |sum of confidence - number right|.
+        ece = np.abs(p - hit).sum(axis=-1) / n
+        gap = (p - hit).sum(axis=-1) / n
+        return np.concatenate([np.stack([ece, squared / n, gap], axis=-1), hit / count], axis=-1)
+
+
+def _mean(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[..., 1] / sums[..., 0])
