@@ -284,7 +284,9 @@ def _interval(
         return None, None, "every resample gives the same value, which says nothing of its spread"
     tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
     if left_out is not None:
-        below = ((defined < point).sum() + (defined <= point).sum()) / (2 * len(defined))
+        same = 1e-9 * max(1.0, abs(point))
+        below = ((defined < point - same).sum() + (defined <= point + same).sum()) / 2
+        below /= len(defined)
         if not 0 < below < 1:
             return None, None, "every resample lies on one side of the value: too few records"
         shift = stats.norm.ppf(below)
