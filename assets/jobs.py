@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.alignment import alignment_jobs
 from assets.dialogue import dialogue_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
 from assets.processes import note_process, process_tags
@@ -24,7 +25,7 @@ def regenerate_job(task: str) -> str:
 
 
 def build_jobs(suite: Suite) -> Sequence[Any]:
-    """Every job of the daily evaluation, and of the benchmarks."""
+    """Every job of the daily evaluation, of alignment and of the benchmarks."""
     tasks = suite.task_names()
     return [
         dg.define_asset_job(
@@ -63,6 +64,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
             description="Score, publish and report one day whose shards are all judged.",
         ),
         _whole_day(suite),
+        *alignment_jobs(),
         *dialogue_jobs(suite),
     ]
 

@@ -1,4 +1,4 @@
-"""The command `gavel`: check the settings, and explain one record's score."""
+"""The command `gavel`: check the settings, explain a record's score, hand out and take in labels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from gavel.errors import GavelError, StoreError
+import pyarrow.parquet as pq
+
+from gavel.alignment.files import FORMATS, read_file
+from gavel.alignment.labels import check_labels, counts, sentences
+from gavel.alignment.sheets import write_sheets
+from gavel.errors import GavelError, LabelError, StoreError
 from gavel.judge.backends import judge_of
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import released_rubric
 from gavel.judge.rubric import load_rubric
 from gavel.logs.sources import check_source
 from gavel.report.record import Trace, prompts_sent, trace
-from gavel.store.files import Store
+from gavel.store.files import Store, replacing
 from gavel.store.warehouse import Warehouse
 from gavel.suite import Suite, load_suite
 
@@ -36,12 +42,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explain = commands.add_parser("explain", help="show the whole way of one record to its score")
     explain.add_argument("row_id", help="32 hex digits, as in the column row_id")
     explain.add_argument("--day", default="*", help="such as 2026-11-02 (default: the newest)")
+    sheets = commands.add_parser(
+        "sheets", help="write what annotators fill in, of alignment/sample"
+    )
+    sheets.add_argument("folder", help="where to write the sheets and the tasks for Label Studio")
+    labels = commands.add_parser("labels", help="check filled-in label files, and take them in")
+    labels.add_argument(
+        "files", nargs="+", help="CSV, JSON lines, JSON of Label Studio, or Parquet"
+    )
+    labels.add_argument("--check", action="store_true", help="only say what is wrong with them")
     chosen = parser.parse_args(arguments)
 
     def command() -> int:
         suite = load_suite(chosen.suite)
         if chosen.command == "check":
             _check(suite)
+        elif chosen.command == "sheets":
+            _sheets(suite, Path(chosen.folder))
+        elif chosen.command == "labels":
+            return _labels(suite, [Path(name) for name in chosen.files], chosen.check)
         else:
             _explain(suite, chosen.row_id, chosen.day)
         return 0
@@ -86,6 +105,37 @@ def _check(suite: Suite) -> None:
         )
         print(f"{source.name}: {files}" + (f"; {taken}" if taken else ""))
     print(f"{suite.file}: is in order")
+
+
+def _sheets(suite: Suite, folder: Path) -> None:
+    store = Store(suite.path(suite.store))
+    sample = pq.read_table(store.existing("alignment/sample"))
+    for path in write_sheets(suite, store, sample, folder):
+        print(path)
+
+
+def _labels(suite: Suite, files: Sequence[Path], only_check: bool) -> int:
+    """Say what is wrong with label files and copy them to the suite's folder; 1 where none is usable."""
+    store = Store(suite.path(suite.store))
+    folder = suite.path(suite.alignment.labels)
+    usable = 0
+    for path in files:
+        if path.suffix not in FORMATS:
+            raise LabelError(f"{path}: is no label file; accepted: {', '.join(FORMATS)}")
+        table = check_labels(suite, store, list(read_file(path, suite.alignment.columns)))
+        for sentence in sentences(table):
+            print(sentence)
+        counted = counts(table)
+        usable += counted["usable"]
+        print(f"{path}: {counted['usable']:,} labels usable, {counted['rejected']:,} rejected")
+        if not only_check and counted["usable"]:
+            target = folder / path.name
+            with replacing(target) as temporary:
+                temporary.write_bytes(path.read_bytes())
+            print(
+                f"taken in as {target}; the sensor `labels` or the job measure_alignment measures by it"
+            )
+    return 0 if usable else 1
 
 
 def _explain(suite: Suite, row_id: str, day: str) -> None:

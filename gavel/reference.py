@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gavel.alignment.schema import FIGURES, LABELS, SAMPLE
+from gavel.alignment.schema import REASONS as UNUSABLE
 from gavel.columns import reference
 from gavel.dialogue.inform import REASONS as FAILURES
 from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
@@ -20,6 +22,7 @@ def tables_page() -> str:
     bare = Rubric("", 1, "", True, (), (), {})
     codes = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())
     reasons = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in REASONS.items())
+    unusable = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in UNUSABLE.items())
     failed = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAILURES.items())
     tables = {
         "logs/raw": RAW,
@@ -30,6 +33,9 @@ def tables_page() -> str:
         "{task}/scores": score_schema(bare, list(CLEAN)),
         "{task}/quality": QUALITY,
         "audit/events": EVENTS,
+        "alignment/labels": LABELS,
+        "alignment/sample": SAMPLE,
+        "alignment/metrics, alignment/calibration": FIGURES,
         "dialogue/results": RESULTS,
         "dialogue/leaderboard": STANDINGS,
         "dialogue/comparisons": COMPARISONS,
@@ -58,6 +64,12 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 | code | meaning |
 |---|---|
 {reasons}
+
+## Reasons: why a label is not used
+
+| code | meaning |
+|---|---|
+{unusable}
 
 ## Failures: why a dialogue of the benchmark failed
 

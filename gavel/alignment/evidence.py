@@ -1,0 +1,160 @@
+"""Labels beside the scores they are about: for each task and evaluator, what people say and what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from gavel.agreement.bootstrap import Resampling
+from gavel.alignment.labels import Reference, references
+from gavel.alignment.population import rows_by_id, scored_rubrics
+from gavel.judge.rubric import Rubric
+from gavel.store.files import Store
+from gavel.suite import Suite
+
+SCORE, ACCEPTABLE = "score", "acceptable"
+"""Fields made of the dimensions: their weighted mean, and whether it is high enough."""
+
+ACCEPTED = ("acceptable", "not acceptable")
+
+_RECORD = (
+    *("conversation_id", "language", "response", "evaluator", "model", "agent_version"),
+    *("confidence", "score"),
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One evaluator's scores of one task with labels. `weights` are inverse inclusion probabilities by row_id."""
+
+    suite: Suite
+    rubric: Rubric
+    evaluator: str
+    references: Mapping[str, Mapping[str, Reference]]
+    records: Mapping[str, Mapping[str, Any]]
+    probabilities: Mapping[str, float]
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """How intervals are made."""
+        settings = self.suite.alignment
+        return Resampling(settings.resamples, settings.confidence, settings.seed)
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields with labels: dimensions, labels, and what is made of the dimensions."""
+        order = [SCORE, ACCEPTABLE, *self.rubric.columns]
+        return [name for name in order if self.references.get(name)]
+
+    def classes(self, field: str) -> Sequence[str] | None:
+        """The values of a label; None for a number."""
+        return ACCEPTED if field == ACCEPTABLE else self.rubric.label_values.get(field)
+
+    def row_ids(self, field: str) -> list[str]:
+        """The records of this evaluator with labels of `field`, in order."""
+        return [row_id for row_id in self.references[field] if row_id in self.records]
+
+    def given(self, field: str, row_id: str) -> Any:
+        """What the evaluator says; None for an unresolved record."""
+        if field == ACCEPTABLE:
+            return self.accepted(self.records[row_id][SCORE])
+        return self.records[row_id][field]
+
+    def accepted(self, score: float | None) -> str | None:
+        """Whether a score is high enough, in words."""
+        if score is None:
+            return None
+        return ACCEPTED[score < self.suite.alignment.acceptable[self.rubric.task] - 1e-9]
+
+    def clusters(self, row_ids: Sequence[str]) -> list[str]:
+        """The conversation of each record; one without is alone."""
+        return [self.records[row_id]["conversation_id"] or row_id for row_id in row_ids]
+
+    def weights(self, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
+        """Inverse inclusion probabilities; or none, with the reason where some are of the sample."""
+        known = [row_id for row_id in row_ids if row_id in self.probabilities]
+        if len(known) == len(row_ids):
+            return [1 / self.probabilities[row_id] for row_id in row_ids], None
+        if not known:
+            return None, None
+        return None, (
+            f"{len(row_ids) - len(known)} of {len(row_ids)} labelled records are not of the sample: unweighted"
+        )
+
+
+def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> Iterator[Evidence]:
+    """The evidence of every task and of every evaluator that scored labelled records of it."""
+    rubrics = scored_rubrics(suite, store)
+    found = references(labels, suite.alignment.adjudicators, rubrics)
+    drawn = {row["row_id"]: float(row["inclusion_probability"]) for row in sample.to_pylist()}
+    for task, rubric in rubrics.items():
+        own = {field: items for (of, field), items in found.items() if of == task}
+        own |= _made(suite, rubric, own)
+        row_ids = sorted({row_id for items in own.values() for row_id in items})
+        if not row_ids:
+            continue
+        grouping = [name for name in suite.alignment.bias_by if name not in _RECORD]
+        columns = dict.fromkeys([*_RECORD, *rubric.columns, *grouping])
+        records = rows_by_id(store, task, list(columns), row_ids)
+        for evaluator in sorted({row["evaluator"] for row in records.values()}):
+            scored = {k: row for k, row in records.items() if row["evaluator"] == evaluator}
+            yield Evidence(suite, rubric, evaluator, own, scored, drawn)
+
+
+def _made(
+    suite: Suite, rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]
+) -> dict[str, dict[str, Reference]]:
+    """What follows from the labelled dimensions: the score, and whether it is acceptable.
+
+    As in scores, it is the weighted mean of the dimensions present; those that are not optional have to be.
+    """
+    needed = [d.name for d in rubric.dimensions if not d.optional]
+    if not needed or any(name not in given for name in needed):
+        return {}
+    scores: dict[str, Reference] = {}
+    for row_id in given[needed[0]]:
+        present = {
+            d.name: given[d.name][row_id]
+            for d in rubric.dimensions
+            if row_id in given.get(d.name, {})
+        }
+        if any(name not in present for name in needed):
+            continue
+        people = set.intersection(*(set(present[name].by_annotator) for name in needed))
+        own = {
+            annotator: _weighted(
+                rubric,
+                {
+                    n: r.by_annotator[annotator]
+                    for n, r in present.items()
+                    if annotator in r.by_annotator
+                },
+            )
+            for annotator in sorted(people)
+        }
+        value = _weighted(rubric, {n: r.value for n, r in present.items() if r.value is not None})
+        scores[row_id] = Reference(value, present[needed[0]].settled, own)
+    made = {SCORE: scores}
+    if (least := suite.alignment.acceptable.get(rubric.task)) is not None:
+
+        def word(score: Any) -> str:
+            return ACCEPTED[score < least - 1e-9]
+
+        made[ACCEPTABLE] = {
+            row_id: Reference(
+                word(found.value),
+                found.settled,
+                {a: word(s) for a, s in found.by_annotator.items()},
+            )
+            for row_id, found in scores.items()
+        }
+    return made
+
+
+def _weighted(rubric: Rubric, values: Mapping[str, Any]) -> float:
+    weights = {d.name: d.weight for d in rubric.dimensions if d.name in values}
+    return float(sum(weights[n] * values[n] for n in weights) / sum(weights.values()))
