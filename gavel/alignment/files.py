@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,11 @@ def _cells(origin: str, rows: Sequence[Row], columns: Mapping[str, str]) -> Iter
 
 
 def _named(fields: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
-    return {known.get(name, name): value for name, value in fields.items()}
+    """The fields under our names; pandas writes what is missing as NaN."""
+    return {
+        known.get(name, name): None if isinstance(value, float) and isnan(value) else value
+        for name, value in fields.items()
+    }
 
 
 def _fields(row: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
