@@ -25,7 +25,7 @@ VALID_ROWS = "valid_rows"
 FAILURE_TAG = "gavel/failure"
 """The tag of a failed run: the class of its error, or `check:` and the name of the check that failed."""
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raised whenever an asset would make another table of the same input."""
 
 _SHOWN = 5

@@ -44,7 +44,8 @@ MEANINGS: Mapping[str, str] = {
     "shard_row": "The place within the shard, from 0",
     # Verdicts
     "rationale": "The evaluator's reason",
-    "confidence": "How sure the evaluator says it is, 0 to 1",
+    "confidence": "How sure the evaluator is, 0 to 1: as it says, or the mean of field_confidence",
+    "field_confidence": "How sure of each field, by probabilities or repeated answers; and the expected score",
     "status": "valid or invalid; of a score, valid or unresolved; of a label, valid or rejected",
     "faults": "Reason codes of an invalid verdict",
     "fault_detail": "One line a fault: what was found and what is accepted",
@@ -73,6 +74,7 @@ MEANINGS: Mapping[str, str] = {
     "refusal": "The model's refusal, where the server tells it apart",
     "failure": "How the request failed on its way, where no answer came",
     "answered_at": "When the answer came, UTC",
+    "logprobs": "Of each token: text, log-probability, and those of the numbers that could have stood there, JSON",
     # Scores
     "score": "Weighted mean of the dimensions present, sum(w*s)/sum(w); null when unresolved",
     "score_normalised": "The same mean of normalised dimensions",

@@ -82,6 +82,8 @@ class Evaluator(_Model):
     """The judge: a backend with its endpoint and decoding settings.
 
     Times are in seconds. `breaker_share` of `breaker_window` tries failing in transport is an outage.
+    `confidence` is what the model says itself (`stated`), the probability of what it wrote (`logprobs`, where the
+    server gives it), or how many of `samples` answers agree (`sampled`: so many times the requests).
     """
 
     backend: Literal["heuristic", "openai_compatible"]
@@ -93,12 +95,23 @@ class Evaluator(_Model):
     seed: int | None = 7
     max_tokens: int = Field(default=1024, ge=1)
     extra_body: dict[str, Any] = {}
+    confidence: Literal["stated", "logprobs", "sampled"] = "stated"
+    samples: int = Field(default=5, ge=2, le=20)
     timeout: float = Field(default=60.0, gt=0)
     retries: int = Field(default=3, ge=0, le=10)
     max_concurrency: int = Field(default=256, ge=1, le=10_000)
     breaker_window: int = Field(default=50, ge=1)
     breaker_share: float = Field(default=0.5, gt=0, le=1)
     prices: Prices = Prices()
+
+    @model_validator(mode="after")
+    def _samples_can_differ(self) -> Evaluator:
+        if self.confidence == "sampled" and self.temperature < 0.1:
+            raise ValueError(
+                f"confidence: sampled needs a temperature of 0.1 or more, or all samples are one; found "
+                f"{self.temperature:g}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _endpoint_is_named(self) -> Evaluator:

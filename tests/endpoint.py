@@ -48,6 +48,7 @@ class Reply:
     body: Any = None
     finish_reason: str = "stop"
     refusal: str | None = None
+    logprobs: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
@@ -184,7 +185,14 @@ def _completion(body: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "created": 1,
         "model": body["model"],
         "system_fingerprint": "fp_test",
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "finish_reason": reply.finish_reason,
+                "logprobs": reply.logprobs,
+            }
+        ],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
     }
 

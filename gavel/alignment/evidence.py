@@ -23,7 +23,7 @@ ACCEPTED = ("acceptable", "not acceptable")
 
 _RECORD = (
     *("conversation_id", "language", "response", "evaluator", "model", "agent_version"),
-    *("confidence", "score"),
+    *("confidence", "field_confidence", "score"),
 )
 
 
@@ -63,6 +63,15 @@ class Evidence:
         if field == ACCEPTABLE:
             return self.accepted(self.records[row_id][SCORE])
         return self.records[row_id][field]
+
+    def confidence(self, field: str, row_id: str) -> float | None:
+        """How sure the evaluator is of the field, or where that is not known by field, of the whole verdict."""
+        record = self.records[row_id]
+        by_field = {each["field"]: each["confidence"] for each in record["field_confidence"] or ()}
+        if by_field and field in self.rubric.columns:
+            return by_field.get(field)
+        sure: float | None = record["confidence"]
+        return sure
 
     def accepted(self, score: float | None) -> str | None:
         """Whether a score is high enough, in words."""

@@ -295,7 +295,7 @@ def _calibrated(found: Evidence, field: str) -> Rows:
     items = found.row_ids(field)
     for row_id in items:
         reference, given = found.references[field][row_id].value, found.given(field, row_id)
-        sure = found.records[row_id]["confidence"]
+        sure = found.confidence(field, row_id)
         if reference is None or given is None or sure is None:
             continue
         kept.append(row_id)

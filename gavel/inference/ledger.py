@@ -41,6 +41,7 @@ SCHEMA = pa.schema(
         ("completion_tokens", pa.int64()),
         ("latency_ms", pa.float64()),
         ("model_revision", pa.string()),
+        ("logprobs", pa.string()),
         ("answered_at", pa.timestamp("us", tz="UTC")),
         ("worker", pa.string()),
         ("run_id", pa.string()),
@@ -159,7 +160,9 @@ def compact(folder: Path) -> bool:
             old = segments(folder)
             target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
             with session(spill=folder / ".spill") as connection:
-                query = f"{latest(old)} ORDER BY request_hash, attempt"
+                # Segments of before a column was added lack it.
+                every = f"SELECT * EXCLUDE (filename, file_row_number) FROM {stored([])}"
+                query = f"({latest(old)} UNION ALL BY NAME {every}) ORDER BY request_hash, attempt"
                 write_query(target, connection, query, SCHEMA)
             for segment in old:
                 segment.unlink()
@@ -198,7 +201,8 @@ def places(files: Sequence[Path], attempt: int | None = None) -> str:
 def stored(files: Sequence[Path]) -> str:
     """SQL for every row of `files`, with its filename and file_row_number."""
     if files:
-        return f"read_parquet({quoted(*files)}, filename = true, file_row_number = true)"
+        options = "filename = true, file_row_number = true, union_by_name = true"
+        return f"read_parquet({quoted(*files)}, {options})"
     columns = [f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA]
     columns += ["NULL::VARCHAR AS filename", "NULL::BIGINT AS file_row_number"]
     return f"(SELECT {', '.join(columns)} WHERE false)"

@@ -292,6 +292,7 @@ def _answer(request: Request, content: bytes) -> Answer:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
             model_revision=_revision(reply),
+            logprobs=_logprobs(choice.get("logprobs")),
         )
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
         shown = content[:80].decode("utf-8", "replace")
@@ -301,6 +302,32 @@ def _answer(request: Request, content: bytes) -> Answer:
 def _text(value: Any) -> str | None:
     """A field that should be text; anything else as the JSON it came as."""
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _logprobs(found: Any) -> str | None:
+    """The log-probabilities as the ledger keeps them; None where there are none, or none that can be read.
+
+    Of the alternatives to a token only those with a digit are kept: only of a score is an expectation taken.
+    """
+    content = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(content, list):
+        return None
+    try:
+        tokens = [
+            [
+                token["token"],
+                float(token["logprob"]),
+                {
+                    other["token"]: float(other["logprob"])
+                    for other in token.get("top_logprobs") or ()
+                    if any(map(str.isdigit, other["token"]))
+                },
+            ]
+            for token in content
+        ]
+        return orjson.dumps(tokens).decode()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _count(value: Any) -> int | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
@@ -11,12 +9,7 @@ from sklearn.metrics import brier_score_loss
 
 from gavel.agreement.bias import family, group_bias, length_bias, position_bias
 from gavel.agreement.bootstrap import Resampling
-from gavel.agreement.calibration import (
-    calibration,
-    expected_score,
-    recalibration,
-    sampled_confidence,
-)
+from gavel.agreement.calibration import calibration, recalibration
 
 FEW = Resampling(300)
 RANDOM = np.random.default_rng(9)
@@ -72,26 +65,6 @@ def test_too_few_to_recalibrate_and_nothing_to_calibrate() -> None:
     assert nothing.ece.reason == "no record has a confidence and a label"
     with pytest.raises(ValueError, match="not within 0 and 1"):
         calibration([1.5], [True], [1], FEW)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        ({"4": log(0.6), "5": log(0.3), "the": log(0.1)}, (13 / 3, 2 / 3)),
-        ({" 4": log(0.2), "4": log(0.2), '"2"': log(0.4)}, (3.0, 0.5)),
-        ({"good": log(0.9)}, None),
-        ({"nan": log(0.5), "inf": log(0.5)}, None),
-        ({}, None),
-    ],
-)
-def test_expected_score(tokens: dict[str, float], expected: tuple[float, float] | None) -> None:
-    found = expected_score(tokens)
-    assert found == (None if expected is None else pytest.approx(expected))
-
-
-def test_confidence_of_repeated_answers() -> None:
-    assert sampled_confidence(["a", "a", "b", "a"]) == 0.75
-    assert sampled_confidence(["a"]) is None
 
 
 def test_length_against_least_squares() -> None:
