@@ -98,7 +98,7 @@ class Evidence:
 def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> Iterator[Evidence]:
     """The evidence of every task and of every evaluator that scored labelled records of it."""
     rubrics = scored_rubrics(suite, store)
-    found = references(labels, suite.alignment.adjudicators, rubrics)
+    found = references(labels, suite.alignment.adjudicators)
     drawn = {row["row_id"]: float(row["inclusion_probability"]) for row in sample.to_pylist()}
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}

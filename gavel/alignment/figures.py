@@ -29,9 +29,8 @@ MOST_DAYS = 60
 """The most recent days whose means are corrected."""
 
 PLOTTED = (
-    *("accuracy", "macro_f1", "kappa", "pearson", "spearman", "kendall", "mae", "bias"),
-    *("quadratic_kappa", "alpha_nominal", "alpha_ordinal", "alpha_interval", "share_people"),
-    *("corrected_mean", "naive_mean", "ece", "brier", "overconfidence", "ece_recalibrated"),
+    *("accuracy", "macro_f1", "pearson", "mae", "bias", "quadratic_kappa", "share_people"),
+    *("alpha_nominal", "alpha_interval", "corrected_mean", "naive_mean", "ece", "brier"),
 )
 """Figures without a key that a materialisation carries, for the UI to plot."""
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gavel.agreement.annotators import consensus
 from gavel.alignment.files import Cell, label_files, read_file, read_table
@@ -83,7 +84,7 @@ class Reference:
 
 
 def references(
-    table: pa.Table, adjudicators: Sequence[str], rubrics: Mapping[str, Rubric]
+    table: pa.Table, adjudicators: Sequence[str]
 ) -> dict[tuple[str, str], dict[str, Reference]]:
     """(task, field) -> row_id -> what people say, of the usable labels.
 
@@ -91,12 +92,13 @@ def references(
     label, whose tie is no value, or the mean for a dimension. Adjudicators do not count among the annotators.
     """
     given: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        if row["status"] == "valid":
-            numeric = any(d.name == row["field"] for d in rubrics[row["task"]].dimensions)
-            value = row["number"] if numeric else row["value"]
-            items = given.setdefault((row["task"], row["field"]), {})
-            items.setdefault(row["row_id"], {})[row["annotator"]] = value
+    usable = table.filter(pc.field("status") == "valid")
+    names = ("task", "field", "row_id", "annotator", "value", "number")
+    columns = [usable[name].to_pylist() for name in names]
+    for task, field, row_id, annotator, text, number in zip(*columns, strict=True):
+        # Only a dimension's value is a number.
+        value = text if number is None else number
+        given.setdefault((task, field), {}).setdefault(row_id, {})[annotator] = value
     return {
         field: {row_id: settle(labels, adjudicators) for row_id, labels in sorted(items.items())}
         for field, items in sorted(given.items())

@@ -14,7 +14,6 @@ import pytest
 
 from gavel.alignment.files import label_files, read_file, read_table
 from gavel.alignment.labels import counts, read_labels, references, sentences, settle
-from gavel.alignment.population import scored_rubrics
 from gavel.errors import LabelError
 
 from .conftest import Scored, Write
@@ -266,6 +265,6 @@ def test_references_are_of_the_usable_labels(scored: Scored) -> None:
     table = scored.labels(
         [{"value": "3"}, {"value": "5", "annotator": "bob"}, {"value": "7", "annotator": "cem"}]
     )
-    found = references(table, [], scored_rubrics(scored.suite, scored.store))
+    found = references(table, [])
     assert list(found) == [("chat", "help")]
     assert found["chat", "help"][ONE].value == 4.0
