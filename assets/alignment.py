@@ -1,5 +1,6 @@
 """People's labels, whom to ask for more, and how far the evaluator can be trusted by them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -147,25 +148,15 @@ def _metrics(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         ],
     )
     def measured(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
-        found, missing = _evidence(suite, store.files)
+        found = _evidence(suite, store.files)
         table = metrics(found, store.files)
-        path = store.files.table("alignment/metrics")
-        write_batches(path, table.schema, table.to_batches())
         biased = [
             f"{row['task']}, {row['field']}: {row['note']}"
             for row in table.to_pylist()
             if row["figure"] == "bias_effect" and (row["note"] or "").startswith("at the same")
         ]
-        return table_result(
-            METRICS.path,
-            path,
-            metadata={"labelled_records": _labelled(found), **plotted(table)},
-            checks=[
-                valid_rows(path, FIGURES_VALID),
-                warning("measured", missing, {"figures": table.num_rows}),
-                warning("unbiased", biased, {"biases": len(biased)}),
-            ],
-        )
+        told = warning("unbiased", biased, {"biases": len(biased)})
+        return _figures(suite, store.files, METRICS, table, found, [told])
 
     return measured
 
@@ -183,32 +174,41 @@ def _calibration(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition
         ],
     )
     def calibrated(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
-        found, missing = _evidence(suite, store.files)
-        table = calibrations(found)
-        path = store.files.table("alignment/calibration")
-        write_batches(path, table.schema, table.to_batches())
-        return table_result(
-            CALIBRATION.path,
-            path,
-            metadata={"labelled_records": _labelled(found), **plotted(table)},
-            checks=[
-                valid_rows(path, FIGURES_VALID),
-                warning("measured", missing, {"figures": table.num_rows}),
-            ],
-        )
+        found = _evidence(suite, store.files)
+        return _figures(suite, store.files, CALIBRATION, calibrations(found), found)
 
     return calibrated
 
 
-def _evidence(suite: Suite, files: Store) -> tuple[list[Evidence], list[str]]:
-    """The labels beside the scores, and what to tell a person where there are none."""
+def _evidence(suite: Suite, files: Store) -> list[Evidence]:
+    """The labels beside the scores."""
     labels = pq.read_table(files.existing("alignment/labels"))
     # Labels may come without a sample of ours; what was drawn tells the chances.
     drawn = files.table("alignment/sample")
     sampled = pq.read_table(drawn) if drawn.exists() else pa.table({"row_id": []})
-    found = list(evidence(suite, files, labels, sampled))
-    return found, [] if found else [missing_labels(suite)]
+    return list(evidence(suite, files, labels, sampled))
 
 
-def _labelled(found: list[Evidence]) -> int:
-    return len({row_id for each in found for items in each.references.values() for row_id in items})
+def _figures(
+    suite: Suite,
+    files: Store,
+    key: dg.AssetKey,
+    table: pa.Table,
+    found: list[Evidence],
+    checks: Sequence[dg.AssetCheckResult] = (),
+) -> Result:
+    """Write the figures; say how to provide labels where there are none."""
+    path = files.table("/".join(key.path))
+    write_batches(path, table.schema, table.to_batches())
+    labelled = {row_id for each in found for items in each.references.values() for row_id in items}
+    missing = [] if found else [missing_labels(suite)]
+    return table_result(
+        key.path,
+        path,
+        metadata={"labelled_records": len(labelled), **plotted(table)},
+        checks=[
+            valid_rows(path, FIGURES_VALID),
+            warning("measured", missing, {"figures": table.num_rows}),
+            *checks,
+        ],
+    )
