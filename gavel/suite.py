@@ -196,10 +196,10 @@ class Sampling(_Model):
     """Which records people are asked to label, `size` of each task.
 
     `strata` are columns of the scores: labels of the rubric, `language`, `status` (unresolved or not),
-    numbers such as `confidence` in thirds; null means the first label of the rubric, or the language. `equal`
-    gives every stratum the same number as far as it has them, `proportional` its share. Every record goes to
-    `overlap` of the `annotators`, `core` of them to all. A round once drawn stays as it is: raise `round` to
-    draw further records.
+    numbers such as `confidence` in thirds, lists by whether they hold anything; null means the first label of
+    the rubric, or the language. `equal` gives every stratum the same number as far as it has them,
+    `proportional` its share. Every record goes to `overlap` of the `annotators`, `core` of them to all. A round
+    once drawn stays as it is: raise `round` to draw further records.
     """
 
     size: int = Field(default=200, ge=1, le=100_000)

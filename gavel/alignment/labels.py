@@ -50,6 +50,7 @@ def check_labels(suite: Suite, store: Store, cells: Sequence[Cell]) -> pa.Table:
     tasks = tasks_of(store, rubrics, sorted({cell.row_id for cell in cells if cell.row_id}))
     rows = [_row(suite, cell, tasks, rubrics) for cell in cells]
     _mark_repeated(rows)
+    _mark_mismatched(rows, rubrics)
     for row in rows:
         row["status"] = "rejected" if row["reasons"] else "valid"
         row["detail"] = "; ".join(row["detail"]) or None
@@ -232,6 +233,24 @@ def _mark_repeated(rows: Sequence[dict[str, Any]]) -> None:
                 f"{row['annotator']!r} labelled {row['field']} of {row['row_id']} again, as "
                 f"{last['value']!r}, in {last['file']}, line {last['line']}, which stands"
             )
+
+
+def _mark_mismatched(rows: Sequence[dict[str, Any]], rubrics: Mapping[str, Rubric]) -> None:
+    """A nested label under another parent than the one the same annotator gave is rejected."""
+    given = {
+        (row["row_id"], row["annotator"], row["field"]): row for row in rows if not row["reasons"]
+    }
+    for (row_id, annotator, field), row in given.items():
+        for label in rubrics[row["task"]].labels:
+            above = given.get((row_id, annotator, label.name))
+            if field != label.nested or above is None:
+                continue
+            if (home := label.parents[row["value"]]) != above["value"]:
+                row["reasons"].append("label_mismatch")
+                row["detail"].append(
+                    f"{field} {row['value']!r} belongs under {label.name} {home!r}; {annotator!r} gave "
+                    f"{above['value']!r}"
+                )
 
 
 def counts(table: pa.Table) -> dict[str, int]:

@@ -167,6 +167,8 @@ def _stratum(row: Mapping[str, Any], by: Sequence[str], cuts: Mapping[str, Seque
         value = row[column]
         if value is None:
             parts.append(f"{column}={MISSING}")
+        elif isinstance(value, list):
+            parts.append(f"{column}={'some' if value else 'none'}")
         elif column in cuts:
             third = int(np.searchsorted(cuts[column], value, side="right"))
             parts.append(f"{column}={('low', 'middle', 'high')[third]}")

@@ -17,6 +17,7 @@ REASONS = {
     "unknown_field": "the task's rubric has no such dimension or label",
     "not_a_number": "a dimension's value is no number",
     "outside_rubric": "a number beyond the dimension's bounds or between its grades, or a label not in its set",
+    "label_mismatch": "a nested label stands under another parent than the one the annotator gave",
     "malformed_time": "the time is not ISO 8601",
     "duplicate_annotator": "the same annotator labelled the same field of the record later, or again",
 }

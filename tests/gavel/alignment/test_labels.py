@@ -231,6 +231,22 @@ def test_of_an_annotators_labels_of_one_item_the_latest_stands(scored: Scored) -
     assert told[1] == "and 2 more; all are in alignment/labels"
 
 
+def test_a_nested_label_stands_under_the_parent_its_annotator_gave(scored: Scored) -> None:
+    table = scored.labels(
+        [
+            {"field": "intent", "value": "buy"},
+            {"field": "sub_intent", "value": "broken"},
+            {"field": "intent", "value": "Return", "annotator": "bob"},
+            {"field": "sub_intent", "value": "broken", "annotator": "bob"},
+            {"field": "sub_intent", "value": "broken", "annotator": "cem"},
+        ]
+    )
+    assert [row["reasons"] for row in table.to_pylist()] == [[], ["label_mismatch"], [], [], []]
+    assert (
+        "sub_intent 'broken' belongs under intent 'Return'; 'ann' gave 'buy'" in sentences(table)[0]
+    )
+
+
 def test_a_file_that_cannot_be_read_harms_no_other(scored: Scored, write: Write) -> None:
     write("labels/bad.json", "{")
     write("labels/good.csv", WIDE)
