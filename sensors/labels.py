@@ -13,8 +13,9 @@ import dagster as dg
 
 from assets.alignment import ALIGN
 from gavel.alignment.files import label_files
+from gavel.errors import GavelError
 from gavel.store.files import Store
-from gavel.suite import Suite
+from gavel.suite import Suite, load_suite
 
 
 def decide(state: str | None, cursor: str | None) -> tuple[str | None, str | None]:
@@ -28,26 +29,31 @@ def decide(state: str | None, cursor: str | None) -> tuple[str | None, str | Non
 
 def label_sensors(suite: Suite) -> list[dg.SensorDefinition]:
     """The sensor of label files."""
+    file = str(suite.file)
 
     @dg.sensor(
         name="labels",
         job_name=ALIGN,
         minimum_interval_seconds=suite.automation.interval,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Measures the evaluator against people when a label file arrives or changes, or labelled "
-        "scores do.",
+        description="Measures the evaluator against people when a label file, a setting of alignment or, while "
+        "there are labels, scores arrive or change.",
     )
     def labels(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        key, cursor = decide(_state(suite), context.cursor)
+        try:
+            state = _state(load_suite(file))
+        except GavelError as error:
+            return dg.SkipReason(str(error))
+        key, cursor = decide(state, context.cursor)
         if key is None:
-            return dg.SkipReason("no label file and no score is new or changed")
+            return dg.SkipReason("no label file, setting or score is new or changed")
         return dg.SensorResult(run_requests=[dg.RunRequest(run_key=key)], cursor=cursor)
 
     return [labels]
 
 
 def _state(suite: Suite) -> str | None:
-    """16 hex digits of the label files and of the manifests of the scores; None without labels or scores."""
+    """16 hex digits of label files, settings and the manifests of scores; None without labels or scores."""
     store = Store(suite.path(suite.store))
     manifests = [
         path
@@ -59,7 +65,8 @@ def _state(suite: Suite) -> str | None:
         return None
     # A table of the warehouse tells no more than that its file was written.
     table = [suite.path(suite.warehouse)] if suite.alignment.table else []
-    state = repr(list(_stats([*files, *table, *manifests])))
+    settings = suite.alignment.model_dump(exclude={"sample"})
+    state = repr([settings, *_stats([*files, *table, *manifests])])
     return hashlib.sha256(state.encode()).hexdigest()[:16]
 
 
