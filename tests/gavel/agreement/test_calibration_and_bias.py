@@ -86,18 +86,29 @@ def test_length_against_least_squares() -> None:
     assert held.effect.value == pytest.approx(np.polyfit(np.log2(1 + length), evaluator, 1)[0])
 
 
-def test_groups_against_cohens_d() -> None:
-    n = 200
+def test_groups_at_the_same_human_score() -> None:
+    n = 300
     human = RANDOM.integers(1, 6, n).astype(float)
-    inside = RANDOM.random(n) < 0.3
-    evaluator = human + np.where(inside, 0.6, 0.0) + RANDOM.normal(0, 0.5, n)
+    # The group is better, and the evaluator avoids the ends of the scale: its errors alone would accuse it.
+    inside = RANDOM.random(n) < 0.1 + 0.15 * human
+    evaluator = 1.5 + 0.5 * human + np.where(inside, 0.3, 0.0) + RANDOM.normal(0, 0.2, n)
     found = group_bias(evaluator.tolist(), human.tolist(), inside.tolist(), range(n), FEW, "fr")
-    errors = evaluator - human
-    apart = errors[inside].mean() - errors[~inside].mean()
-    squares = sum(((e - e.mean()) ** 2).sum() for e in (errors[inside], errors[~inside]))
-    assert found.effect.value == pytest.approx(apart)
-    assert found.size.value == pytest.approx(apart / np.sqrt(squares / (n - 2)))
+    design = np.stack([np.ones(n), human, inside], axis=1)
+    solved, residual, *_ = np.linalg.lstsq(design, evaluator, rcond=None)
+    assert found.effect.value == pytest.approx(solved[2])
+    assert found.effect.value == pytest.approx(0.3, abs=0.08)
+    assert found.size.value == pytest.approx(solved[2] / np.sqrt(residual[0] / (n - 3)))
     assert found.sure
+    errors = evaluator - human
+    assert errors[inside].mean() - errors[~inside].mean() < 0
+    # Of two groups at one human score it is the difference of means, and Cohen's d but for a degree of freedom.
+    held = group_bias(evaluator.tolist(), [3.0] * n, inside.tolist(), range(n), FEW, "fr")
+    one, other = evaluator[inside], evaluator[~inside]
+    assert held.effect.value == pytest.approx(one.mean() - other.mean())
+    squares = sum(((e - e.mean()) ** 2).sum() for e in (one, other))
+    assert held.size.value == pytest.approx(
+        (one.mean() - other.mean()) / np.sqrt(squares / (n - 3))
+    )
 
 
 def test_positions() -> None:

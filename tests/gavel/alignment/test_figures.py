@@ -181,7 +181,7 @@ def test_a_bias_is_told_in_a_sentence(scored: Scored) -> None:
     assert english["value"] == pytest.approx(-1)
     own = found["help", "bias_effect", "own family"]
     # German are the multiples of four, all answered by another family.
-    assert own["value"] == pytest.approx(-0.5)
+    assert own["value"] == pytest.approx(-0.5, abs=0.01)
     assert (
         "at the same human score, an answer by the evaluator's own model family is put at"
         in own["note"]
