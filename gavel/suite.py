@@ -231,7 +231,7 @@ class Alignment(_Model):
 
     `labels` is the folder of label files, `table` a table of the warehouse with more of them; `columns` maps
     row_id, annotator, task, field, value and time to other names. The labels of `adjudicators` decide where
-    they exist. `acceptable` is the score from which a record of a task is acceptable; a dimension is judged
+    they exist. `acceptable` names, of a label, the value whose share is a figure; a dimension is judged
     right within `right_within` points. Days with fewer than `least_a_day` labelled records are corrected by
     those of all days. `bias_by` are the columns of scores whose values the evaluator should not favour.
     """
@@ -240,7 +240,7 @@ class Alignment(_Model):
     table: str | None = None
     columns: dict[str, str] = {}
     adjudicators: list[str] = []
-    acceptable: dict[str, float] = {"translation": 3.5}
+    acceptable: dict[str, str] = {"acceptability": "acceptable"}
     right_within: float = Field(default=0.5, ge=0)
     least_a_day: int = Field(default=20, ge=2)
     bias_by: list[str] = ["language", "product_group", "input_source"]

@@ -16,10 +16,8 @@ from gavel.judge.rubric import Rubric
 from gavel.store.files import Store
 from gavel.suite import Suite
 
-SCORE, ACCEPTABLE = "score", "acceptable"
-"""Fields made of the dimensions: their weighted mean, and whether it is high enough."""
-
-ACCEPTED = ("acceptable", "not acceptable")
+SCORE = "score"
+"""The field made of the dimensions, as in scores: their weighted mean."""
 
 _RECORD = (
     *("conversation_id", "language", "response", "evaluator", "model", "agent_version"),
@@ -46,13 +44,17 @@ class Evidence:
 
     @property
     def fields(self) -> list[str]:
-        """The fields with labels: dimensions, labels, and what is made of the dimensions."""
-        order = [SCORE, ACCEPTABLE, *self.rubric.columns]
-        return [name for name in order if self.references.get(name)]
+        """The fields with labels: the score, dimensions, labels."""
+        return [name for name in (SCORE, *self.rubric.columns) if self.references.get(name)]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The fields that are numbers."""
+        return [name for name in self.fields if self.classes(name) is None]
 
     def classes(self, field: str) -> Sequence[str] | None:
         """The values of a label; None for a number."""
-        return ACCEPTED if field == ACCEPTABLE else self.rubric.label_values.get(field)
+        return self.rubric.label_values.get(field)
 
     def row_ids(self, field: str) -> list[str]:
         """The records of this evaluator with labels of `field`, in order."""
@@ -60,9 +62,16 @@ class Evidence:
 
     def given(self, field: str, row_id: str) -> Any:
         """What the evaluator says; None for an unresolved record."""
-        if field == ACCEPTABLE:
-            return self.accepted(self.records[row_id][SCORE])
         return self.records[row_id][field]
+
+    def settled(self, field: str) -> list[str]:
+        """The records of which both people and evaluator say something, people without a tie."""
+        return [
+            row_id
+            for row_id in self.row_ids(field)
+            if self.references[field][row_id].value is not None
+            and self.given(field, row_id) is not None
+        ]
 
     def confidence(self, field: str, row_id: str) -> float | None:
         """How sure the evaluator is of the field, or where that is not known by field, of the whole verdict."""
@@ -72,12 +81,6 @@ class Evidence:
             return by_field.get(field)
         sure: float | None = record["confidence"]
         return sure
-
-    def accepted(self, score: float | None) -> str | None:
-        """Whether a score is high enough, in words."""
-        if score is None:
-            return None
-        return ACCEPTED[score < self.suite.alignment.acceptable[self.rubric.task] - 1e-9]
 
     def clusters(self, row_ids: Sequence[str]) -> list[str]:
         """The conversation of each record; one without is alone."""
@@ -102,7 +105,7 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
     drawn = {row["row_id"]: float(row["inclusion_probability"]) for row in sample.to_pylist()}
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}
-        own |= _made(suite, rubric, own)
+        own[SCORE] = _scores(rubric, own)
         row_ids = sorted({row_id for items in own.values() for row_id in items})
         if not row_ids:
             continue
@@ -114,10 +117,8 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
             yield Evidence(suite, rubric, evaluator, own, scored, drawn)
 
 
-def _made(
-    suite: Suite, rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]
-) -> dict[str, dict[str, Reference]]:
-    """What follows from the labelled dimensions: the score, and whether it is acceptable.
+def _scores(rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]) -> dict[str, Reference]:
+    """The scores that follow from the labelled dimensions.
 
     As in scores, it is the weighted mean of the dimensions present; those that are not optional have to be.
     """
@@ -138,30 +139,16 @@ def _made(
             annotator: _weighted(
                 rubric,
                 {
-                    n: r.by_annotator[annotator]
-                    for n, r in present.items()
-                    if annotator in r.by_annotator
+                    name: found.by_annotator[annotator]
+                    for name, found in present.items()
+                    if annotator in found.by_annotator
                 },
             )
             for annotator in sorted(people)
         }
-        value = _weighted(rubric, {n: r.value for n, r in present.items() if r.value is not None})
+        value = _weighted(rubric, {name: found.value for name, found in present.items()})
         scores[row_id] = Reference(value, present[needed[0]].settled, own)
-    made = {SCORE: scores}
-    if (least := suite.alignment.acceptable.get(rubric.task)) is not None:
-
-        def word(score: Any) -> str:
-            return ACCEPTED[score < least - 1e-9]
-
-        made[ACCEPTABLE] = {
-            row_id: Reference(
-                word(found.value),
-                found.settled,
-                {a: word(s) for a, s in found.by_annotator.items()},
-            )
-            for row_id, found in scores.items()
-        }
-    return made
+    return scores
 
 
 def _weighted(rubric: Rubric, values: Mapping[str, Any]) -> float:

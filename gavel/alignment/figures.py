@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gavel.agreement.annotators import Level, human_ceiling, krippendorff_alpha, pairs
 from gavel.agreement.bias import Effect, family, group_bias, length_bias
-from gavel.agreement.bootstrap import Difference, Estimate, Floats, by_cluster, estimate
+from gavel.agreement.bootstrap import Difference, Estimate
 from gavel.agreement.calibration import Calibration, calibration, recalibration
 from gavel.agreement.dimensions import dimension_agreement
 from gavel.agreement.labels import label_agreement
 from gavel.agreement.prediction_powered import corrected_mean
-from gavel.alignment.evidence import ACCEPTABLE, ACCEPTED, SCORE, Evidence
+from gavel.alignment.evidence import SCORE, Evidence
 from gavel.alignment.population import read_scores
 from gavel.alignment.schema import FIGURES
 from gavel.store.files import Store
@@ -29,8 +28,9 @@ MOST_DAYS = 60
 """The most recent days whose means are corrected."""
 
 PLOTTED = (
-    *("accuracy", "macro_f1", "pearson", "mae", "bias", "quadratic_kappa", "share_people"),
-    *("alpha_nominal", "alpha_interval", "corrected_mean", "naive_mean", "ece", "brier"),
+    *("accuracy", "macro_f1", "pearson", "mae", "bias", "quadratic_kappa", "ece", "brier"),
+    *("alpha_nominal", "alpha_interval", "corrected_mean", "naive_mean"),
+    *("corrected_share", "naive_share"),
 )
 """Figures without a key that a materialisation carries, for the UI to plot."""
 
@@ -131,26 +131,6 @@ def _agreement(found: Evidence, field: str) -> Rows:
         yield _row(
             found, field, "confusion", Estimate(float(count), n=agreed.n), f"{truth} \u2192 {said}"
         )
-    if field == ACCEPTABLE:
-        for name, words in (("share_people", reference), ("share_evaluator", given)):
-            yield _row(found, field, name, _share(found, items, words))
-
-
-def _share(found: Evidence, items: Sequence[str], words: Sequence[Any]) -> Estimate:
-    """The share that is acceptable, an estimate for the population where the records are of the sample."""
-    kept = [(row_id, word) for row_id, word in zip(items, words, strict=True) if word is not None]
-    ids = [row_id for row_id, _ in kept]
-    weights = np.array(found.weights(ids)[0] or [1.0] * len(kept))
-    right = np.array([word == ACCEPTED[0] for _, word in kept], np.float64)
-    features = np.stack([weights, weights * right], axis=1)
-
-    def share(sums: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(sums[..., 1] / sums[..., 0])
-
-    reason = "no record has a score"
-    sums = by_cluster(features, found.clusters(ids))
-    return estimate(sums, share, [reason], found.resampling, len(kept))[0]
 
 
 def _between_people(found: Evidence, field: str) -> Rows:
@@ -192,23 +172,24 @@ def _ceiling(found: Evidence, field: str) -> Rows:
 
 
 def _corrected(found: Evidence, store: Store) -> Rows:
-    """Daily means as people would give them, beside the evaluator's own."""
+    """Daily means as people would give them, beside the evaluator's own; of a label, a value's share."""
     settings = found.suite.alignment
-    numbers = [field for field in found.fields if found.classes(field) is None]
-    if not numbers:
+    shares = {name: v for name, v in settings.acceptable.items() if name in found.fields}
+    fields = [*found.numbers, *shares]
+    if not fields:
         return
-    columns = ["row_id", "conversation_id", "evaluator", *numbers]
+    columns = ["row_id", "conversation_id", "evaluator", *fields]
     population = read_scores(store, found.rubric.task, columns)
     population = population.filter(pc.field("evaluator") == found.evaluator)
     days = sorted(set(population["day"].to_pylist()))[-MOST_DAYS:]
-    for field in numbers:
+
+    def number(field: str, value: Any) -> float:
+        return float(value == shares[field] if field in shares else value)
+
+    for field in fields:
+        what = "share" if field in shares else "mean"
         scored = population.filter(pc.field(field).is_valid())
-        labelled = [
-            row_id
-            for row_id in found.row_ids(field)
-            if found.references[field][row_id].value is not None
-            and found.given(field, row_id) is not None
-        ]
+        labelled = found.settled(field)
         day_of = dict(zip(scored["row_id"].to_pylist(), scored["day"].to_pylist(), strict=True))
         for day in [None, *days]:
             here = scored if day is None else scored.filter(pc.field("day") == day)
@@ -222,31 +203,25 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 )
                 note = told if note is None else f"{told}; {note}"
             made = corrected_mean(
-                [float(found.references[field][row_id].value) for row_id in used],  # type: ignore[arg-type]
-                [float(found.given(field, row_id)) for row_id in used],
-                here[field].to_pylist(),
+                [number(field, found.references[field][row_id].value) for row_id in used],
+                [number(field, found.given(field, row_id)) for row_id in used],
+                [number(field, value) for value in here[field].to_pylist()],
                 labelled_clusters=found.clusters(used),
                 all_clusters=pc.coalesce(here["conversation_id"], here["row_id"]).to_pylist(),
                 weights=weights,
                 confidence=settings.confidence,
                 power=None if enough else 1.0,
             )
-            yield _row(found, field, "corrected_mean", made.corrected, day, note=note)
-            yield _row(found, field, "naive_mean", made.naive, day)
+            yield _row(found, field, f"corrected_{what}", made.corrected, day, note=note)
+            yield _row(found, field, f"naive_{what}", made.naive, day)
             if enough:
-                yield _row(found, field, "people_mean", made.people, day)
+                yield _row(found, field, f"people_{what}", made.people, day)
 
 
 def _biases(found: Evidence) -> Rows:
     """What should not matter, the human score held fixed; of the score, or else of each dimension."""
-    numbers = [field for field in found.fields if found.classes(field) is None]
-    for field in [SCORE] if SCORE in numbers else numbers:
-        items = [
-            row_id
-            for row_id in found.row_ids(field)
-            if found.references[field][row_id].value is not None
-            and found.given(field, row_id) is not None
-        ]
+    for field in [SCORE] if SCORE in found.numbers else found.numbers:
+        items = found.settled(field)
         given = [float(found.given(field, row_id)) for row_id in items]
         human = [float(found.references[field][row_id].value) for row_id in items]  # type: ignore[arg-type]
         records = [found.records[row_id] for row_id in items]

@@ -116,7 +116,7 @@ def scored(tmp_path: Path) -> Scored:
             "sources": [{"name": "shop", "format": "jsonl", "path": "{day}.jsonl"}],
             "evaluator": "judge",
             "evaluators": {"judge": {"backend": "heuristic"}},
-            "alignment": {"resamples": 200, "acceptable": {"chat": 2.5}},
+            "alignment": {"resamples": 200, "acceptable": {"intent": "buy"}},
         },
     )
     for task in ("chat", "translation"):

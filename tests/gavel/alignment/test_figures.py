@@ -59,7 +59,7 @@ def test_errors_of_half_a_point_and_an_unresolved_record(scored: Scored) -> None
     assert ("score", "mae", None) not in found
 
 
-def test_the_score_and_acceptability_follow_from_the_dimensions(scored: Scored) -> None:
+def test_the_score_follows_from_the_dimensions(scored: Scored) -> None:
     cells = []
     for n in range(10):
         cells += [label(n, "help", 1 + n % 5), label(n, "tone", 1.0)]
@@ -70,12 +70,19 @@ def test_the_score_and_acceptability_follow_from_the_dimensions(scored: Scored) 
     bias = (9 * (-0.5 / 3) + 2.5 / 3 - 2) / 10
     assert found["score", "bias", None]["value"] == pytest.approx(bias)
     assert found["score", "bias", None]["n"] == 10
-    # Acceptable from 2.5 on: help 4 and 5 for people (9/3, 11/3); 8.5/3 and 10.5/3 for the evaluator.
-    assert found["acceptable", "share_people", None]["value"] == pytest.approx(0.4)
-    assert found["acceptable", "share_evaluator", None]["value"] == pytest.approx(0.4)
-    assert found["acceptable", "accuracy", None]["value"] == 1
-    assert found["acceptable", "accuracy", None]["note"].startswith("every resample gives the same")
-    assert found["acceptable", "confusion", "acceptable → acceptable"]["value"] == 4
+
+
+def test_the_share_that_is_acceptable_is_corrected(scored: Scored) -> None:
+    # People buy more often than the evaluator says: every second of its returns is a purchase to them.
+    cells = [label(n, "intent", "buy" if n % 3 or n % 2 else "Return") for n in range(24)]
+    found = measured(scored, cells)
+    assert found["intent", "naive_share", None]["value"] == pytest.approx(20 / 30)
+    assert found["intent", "people_share", None]["value"] == pytest.approx(20 / 24)
+    # Its labelled share is that of all, so that there is nothing to move people's share by.
+    corrected = found["intent", "corrected_share", None]
+    assert corrected["value"] == pytest.approx(20 / 24, abs=0.01)
+    assert corrected["low"] < corrected["value"] < corrected["high"]
+    assert found["intent", "corrected_share", DAY]["n"] == 24
 
 
 def test_absent_classes_are_named_and_confusion_counted(scored: Scored) -> None:
