@@ -27,7 +27,7 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """One evaluator's scores of one task with labels. `weights` are inverse inclusion probabilities by row_id."""
+    """One evaluator's scores of one task with labels. `probabilities` of inclusion are by row_id."""
 
     suite: Suite
     rubric: Rubric
@@ -76,11 +76,18 @@ class Evidence:
     def confidence(self, field: str, row_id: str) -> float | None:
         """How sure the evaluator is of the field, or where that is not known by field, of the whole verdict."""
         record = self.records[row_id]
-        by_field = {each["field"]: each["confidence"] for each in record["field_confidence"] or ()}
-        if by_field and field in self.rubric.columns:
-            return by_field.get(field)
+        if record["field_confidence"] and field in self.rubric.columns:
+            return self._sureness(field, row_id).get("confidence")
         sure: float | None = record["confidence"]
         return sure
+
+    def expected(self, field: str, row_id: str) -> float | None:
+        """The mean of the scores that could have been, weighted by their probabilities; None where unknown."""
+        return self._sureness(field, row_id).get("expected")
+
+    def _sureness(self, field: str, row_id: str) -> Mapping[str, Any]:
+        known = self.records[row_id]["field_confidence"] or ()
+        return next((each for each in known if each["field"] == field), {})
 
     def clusters(self, row_ids: Sequence[str]) -> list[str]:
         """The conversation of each record; one without is alone."""

@@ -113,6 +113,11 @@ def _agreement(found: Evidence, field: str) -> Rows:
         numbers = dimension_agreement(reference, given, clusters, found.resampling, weights)  # type: ignore[arg-type]
         for name, made in numbers.figures.items():
             yield _row(found, field, name, made, None, numbers.excluded, note)
+        expected = [found.expected(field, row_id) for row_id in items]
+        if any(value is not None for value in expected):
+            finer = dimension_agreement(reference, expected, clusters, found.resampling, weights)  # type: ignore[arg-type]
+            for name, made in finer.figures.items():
+                yield _row(found, field, f"expected_{name}", made, None, finer.excluded, note)
         return
     agreed = label_agreement(reference, given, clusters, classes, found.resampling, weights)  # type: ignore[arg-type]
     absent = None

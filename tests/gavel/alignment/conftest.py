@@ -14,7 +14,8 @@ import yaml
 from gavel.alignment.files import Cell
 from gavel.alignment.labels import check_labels
 from gavel.judge.releases import release
-from gavel.judge.rubric import load_rubric
+from gavel.judge.rubric import Rubric, load_rubric
+from gavel.judge.tables import verdict_schema
 from gavel.store.files import Store
 from gavel.store.tables import write_batches
 from gavel.suite import Suite, load_suite
@@ -57,6 +58,7 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
         "intent": "buy" if number % 3 else "Return",
         "sub_intent": "paint" if number % 3 else "broken",
         "confidence": 0.2 + 0.1 * (number % 8),
+        "field_confidence": None,
         "score": (2 * float(1 + number % 5) + 0.5) / 3,
         "status": "valid",
         **changes,
@@ -82,15 +84,14 @@ class Scored:
     def score(
         self, records: Iterable[Mapping[str, Any]], task: str = "chat", day: str = DAY
     ) -> None:
-        table = pa.Table.from_pylist(
-            [dict(r) for r in records],
-            schema=pa.schema(
-                [
-                    (name, pa.float64() if isinstance(value, float) else pa.string())
-                    for name, value in {**record(1), "wit": 1.0}.items()
-                ]
-            ),
+        kinds = {
+            name: pa.float64() if isinstance(value, float) else pa.string()
+            for name, value in {**record(1), "wit": 1.0}.items()
+        }
+        kinds["field_confidence"] = (
+            verdict_schema(Rubric("", 1, "", True, (), (), {})).field("field_confidence").type
         )
+        table = pa.Table.from_pylist([dict(r) for r in records], schema=pa.schema(kinds))
         write_batches(self.store.table(f"{task}/scores", day), table.schema, table.to_batches())
 
     def labels(self, cells: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -210,6 +210,21 @@ def test_confidence_is_held_against_being_right(scored: Scored) -> None:
     assert found["overconfidence", None]["value"] == pytest.approx(sum(sure) / 30 - 20 / 30)
     assert sum(r["n"] for (name, _), r in found.items() if name == "reliability") == 30
     assert found["brier_gain", None]["note"] == "15 records in a half; at least 20 are needed"
+    # Where confidence is known by field, the field's own counts, and its expected score is measured too.
+    sure_of = [
+        {"field": "help", "confidence": 1.0, "expected": 2.5},
+        {"field": "intent", "confidence": 0.25, "expected": None},
+    ]
+    scored.score([record(n, field_confidence=sure_of) for n in range(30)])
+    cells += [label(n, "help", 3) for n in range(10)]
+    table = calibrations(gathered(scored, cells))
+    found = {(r["field"], r["figure"], r["key"]): r for r in table.to_pylist()}
+    assert found["intent", "overconfidence", None]["value"] == pytest.approx(0.25 - 20 / 30)
+    assert found["help", "overconfidence", None]["value"] == pytest.approx(1 - 2 / 10)
+    figures = measured(scored, cells)
+    assert figures["help", "expected_mae", None]["value"] == pytest.approx(0.5)
+    assert ("intent", "expected_mae", None) not in figures
+
     none = record(1, confidence=None)
     scored.score([none])
     table = calibrations(gathered(scored, [label(1, "help", 3)]))
