@@ -76,7 +76,9 @@ def read_file(path: Path, columns: Mapping[str, str]) -> Iterator[Cell]:
     """
     try:
         rows = list(_rows(path))
-    except (OSError, UnicodeDecodeError, orjson.JSONDecodeError, pa.ArrowException) as error:
+    except UnicodeDecodeError as error:
+        raise LabelError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    except (OSError, csv.Error, orjson.JSONDecodeError, pa.ArrowException) as error:
         raise LabelError(f"{path}: cannot be read as {path.suffix[1:]} ({error})") from error
     yield from _cells(str(path), rows, columns)
 
@@ -111,7 +113,12 @@ def _rows(path: Path) -> Iterator[Row]:
         rows = document if isinstance(document, list) else [document]
         for number, row in enumerate(rows, 1):
             if isinstance(row, dict) and "annotations" in row and "data" in row:
-                yield from ((number, flat) for flat in _label_studio(row))
+                try:
+                    flat = list(_label_studio(row))
+                except (AttributeError, KeyError, TypeError):
+                    yield number, None
+                else:
+                    yield from ((number, each) for each in flat)
             else:
                 yield number, row if isinstance(row, dict) else None
     elif path.suffix == ".jsonl":
@@ -135,6 +142,10 @@ def _csv(path: Path) -> Iterator[Row]:
             continue
         if header is None:
             header = [name.strip() for name in fields]
+            if repeated := sorted({n for n in header if n and header.count(n) > 1}):
+                raise LabelError(
+                    f"{path}: has two columns {repeated[0]!r}; each field needs a column of its own"
+                )
         else:
             whole = len(fields) == len(header)
             yield reader.line_num, dict(zip(header, fields, strict=True)) if whole else None

@@ -226,6 +226,14 @@ def test_too_many_values_to_resample_exactly() -> None:
     found = dimension_agreement(x.tolist(), y.tolist(), range(3000), Resampling(500)).figures
     assert found["spearman"].value == pytest.approx(stats.spearmanr(x, y)[0])
     assert found["kendall"].value == pytest.approx(stats.kendalltau(x, y)[0])
+    # Unequal weights cannot be sorted away; nearly equal ones give nearly the same.
+    nearly = np.ones(3000)
+    nearly[0] = 1 + 1e-6
+    weighted = dimension_agreement(
+        x.tolist(), y.tolist(), range(3000), Resampling(100), nearly.tolist()
+    )
+    for name in ("spearman", "kendall"):
+        assert weighted.figures[name].value == pytest.approx(found[name].value, abs=1e-6)
     # Of tau the standard error is about 2/3 sqrt((1 - tau^2) / n) here; the plain bootstrap agrees.
     drawn = [
         stats.kendalltau(x[rows], y[rows])[0]

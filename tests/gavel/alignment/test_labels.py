@@ -125,6 +125,8 @@ def test_columns_of_other_names_and_a_table_of_the_warehouse(write: Write, tmp_p
             "item,help\nx,3\n",
             "has no column row_id; found item, help; name it under alignment.columns",
         ),
+        ("a.csv", "row_id,help,help\nx,3,4\n", "has two columns 'help'"),
+        ("a.csv", "row_id\n" + "x" * 200_000, "cannot be read as csv"),
         ("a.json", "{", "cannot be read as json"),
         ("a.parquet", "no parquet", "cannot be read as parquet"),
     ],
@@ -132,6 +134,31 @@ def test_columns_of_other_names_and_a_table_of_the_warehouse(write: Write, tmp_p
 def test_a_file_that_is_no_label_file(write: Write, name: str, text: str, told: str) -> None:
     with pytest.raises(LabelError, match=told):
         list(read_file(write(name, text), {}))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"data": 1, "annotations": [{}]},
+        {"data": {"row_id": "x"}, "annotations": 3},
+        {"data": {"row_id": "x"}, "annotations": ["y"]},
+        {"data": {"row_id": "x"}, "annotations": [{"result": ["y"]}]},
+        {"data": {"row_id": "x"}, "annotations": [{"result": [{"value": 3}]}]},
+        [1],
+        "text",
+        None,
+    ],
+)
+def test_a_row_of_json_that_is_no_label_is_told_by_its_number(write: Write, row: Any) -> None:
+    good = {"row_id": ONE, "annotator": "ann", "help": 4}
+    found = list(read_file(write("a.json", json.dumps([good, row])), {}))
+    assert [(c.line, c.fault) for c in found] == [(1, None), (2, "unparseable_line")]
+
+
+def test_text_of_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("row_id,annotator,help\nx,Zoë,3\n".encode("latin-1"))
+    with pytest.raises(LabelError, match=r"is not UTF-8 text .*; save it as UTF-8"):
+        list(read_file(tmp_path / "a.csv", {}))
 
 
 def test_an_empty_file_has_no_labels_and_hidden_ones_are_not_read(
