@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from time import time
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,12 +20,13 @@ import orjson
 from gavel.errors import EvaluatorOutage, EvaluatorRefused
 from gavel.inference.dispatch import Limits, TransportFault, dispatch
 from gavel.inference.http import AiohttpClient
-from gavel.inference.request import Answer, Question, Request
+from gavel.inference.request import Answer, Decoding, Message, Question, Request
 from gavel.suite import Evaluator
 
 _NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
 """What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""
 _THROTTLING = (429, 503)
+_NO_SUCH_ROUTE = (400, 404, 405, 422, 501)
 _OVERFLOW = (
     "context_length_exceeded",
     "context length",
@@ -136,44 +138,42 @@ class OpenAICompatible:
         return key
 
     async def _probe(self, client: openai.AsyncOpenAI) -> None:
-        """List the models, then ask for one token: a server may list them and complete nothing."""
+        """List the models, then ask for two letters: a server may list them and complete nothing.
+
+        The question has the evaluator's own decoding settings and no schema: whoever refuses it refuses all.
+        """
         try:
             try:
                 await client.get("/models", cast_to=httpx2.Response)
             except openai.APIStatusError as error:
                 # A server without this route may be up all the same.
-                if error.status_code not in (404, 405):
-                    raise
-            await client.post(
-                "/chat/completions",
-                body={
-                    "model": self._evaluator.model,
-                    "messages": [
-                        {"role": "system", "content": "Reply with OK."},
-                        {"role": "user", "content": "Are you there?"},
-                    ],
-                    "max_tokens": 1,
-                },
-                cast_to=httpx2.Response,
-            )
-        except (
-            openai.AuthenticationError,
-            openai.PermissionDeniedError,
-            openai.NotFoundError,
-        ) as error:
-            raise self._refused(error) from error
-        except openai.APIStatusError as error:
-            # What it makes of this question does not matter: it reads and answers.
-            if error.status_code in _THROTTLING or error.status_code >= 500:
+                if error.status_code not in _NO_SUCH_ROUTE:
+                    raise self._status_fault(error) from error
+            except (openai.APIConnectionError, aiohttp.ClientError) as error:
+                raise TransportFault("connection", _connection_detail(error)) from error
+            await self._send(client, self._probing, "none")
+        except TransportFault as fault:
+            if fault.failure in ("context_overflow", "content_filter"):
+                return  # it reads and answers
+            told = fault.code.replace("http_", "answers HTTP ")
+            told = told if told != fault.code else "does not answer"
+            if fault.retryable:
                 raise EvaluatorOutage(
-                    f"{self._endpoint}: answers HTTP {error.status_code} to a probe ({_reason(error)}); "
-                    "run again when the endpoint is back"
-                ) from error
-        except (openai.APIConnectionError, aiohttp.ClientError) as error:
-            raise EvaluatorOutage(
-                f"{self._endpoint}: does not answer ({_connection_detail(error)}); "
-                "check base_url, and run again when the endpoint is back"
-            ) from error
+                    f"{self._endpoint}: {told} to a probe ({fault.detail}); check base_url, and run again when "
+                    "the endpoint is back"
+                ) from fault
+            raise EvaluatorRefused(
+                f"{self._endpoint}: {told} to the plainest question ({fault.detail}), so it would refuse every "
+                "request; check the evaluator's settings in suite.yaml, above all `model` and `extra_body`"
+            ) from fault
+
+    @cached_property
+    def _probing(self) -> Request:
+        evaluator = self._evaluator
+        extra = tuple(sorted(evaluator.extra_body.items()))
+        decoding = Decoding(evaluator.temperature, evaluator.max_tokens, evaluator.seed, extra)
+        question = Question(evaluator.model, decoding, "Reply with OK.")
+        return question.request((Message("user", "Are you there?"),), 1)
 
     async def _negotiate(self, client: openai.AsyncOpenAI, request: Request) -> Answer:
         """Find the first mode of structured output that the server takes, with a real request."""
