@@ -36,7 +36,7 @@ types: setup
 	$(BIN)/mypy
 
 bench: setup  ## every benchmark; results in benchmarks/results/
-	@for name in ingest judging memory rerun faults ticks dialogue bertscore fashion; do \
+	@for name in ingest judging memory rerun faults ticks dialogue agreement bertscore fashion; do \
 		echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || failed=1; done; exit $${failed:-0}
 
 clean:  ## forget every result of the demo and every run

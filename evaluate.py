@@ -11,14 +11,19 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.dialogue import EVALUATE, SYSTEMS
+from assets.dialogue import EVALUATE, PAGES, RANK, RESULTS, SYSTEMS
+from assets.fashion import MAKE as MAKE_FASHION
 from assets.fashion import fashion_steps
 from assets.jobs import steps_of_a_day
+from assets.processes import end_abandoned_runs, process_tags
+from gavel.cli import told_plainly
 from gavel.dialogue.results import systems
-from gavel.errors import GavelError, SuiteError
+from gavel.errors import SuiteError
 from gavel.report.summary import fashion_standings, standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
+
+_INTERRUPTIONS = ("KeyboardInterrupt", "DagsterExecutionInterruptedError")
 
 # Every sentence a person needs is printed here; Dagster's own log of each run is in the UI.
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -41,41 +46,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     try:
-        suite = load_suite(chosen.suite)
-        os.environ[SUITE_VARIABLE] = str(suite.file)
-        days = _checked_days(suite, chosen.days)
-        for day in days:
-            print(f"{day} ", end="", flush=True)
-            failed = run_steps(steps_of_a_day(suite, day))
-            if failed:
-                print(f"failed\n{failed}", file=sys.stderr)
-                return 1
-            print(" done")
-        print(summary(suite, Store(suite.path(suite.store)), days))
-        failures = evaluate_dialogue_systems(suite)
-        if suite.dialogue is not None:
-            print(standings(suite, Store(suite.path(suite.store))))
-        if suite.fashion is not None:
-            print("\nfashion ", end="", flush=True)
-            if failed := run_steps(fashion_steps(suite)):
-                print(" failed")
-                failures.append(failed)
-            else:
-                print(fashion_standings(suite, Store(suite.path(suite.store))))
-        for failed in failures:
-            print(failed, file=sys.stderr)
-        if failures:
-            return 1
-    except GavelError as error:
-        print(f"gavel-evaluate: {error}", file=sys.stderr)
-        return 2
-    return 0
+        return told_plainly("gavel-evaluate", lambda: _evaluate(chosen.suite, chosen.days))
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+        print(
+            "\ngavel-evaluate: interrupted; what was done is kept, and the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
 
 
-def run_steps(steps: Sequence[tuple[str, str | None]]) -> str | None:
-    """Run every step, a job and its partition, in order; return what stopped them, in a sentence, or None."""
+def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
+    suite = load_suite(suite_file)
+    os.environ[SUITE_VARIABLE] = str(suite.file)
+    with dg.DagsterInstance.get() as instance:
+        end_abandoned_runs(instance)
+    done: list[str] = []
+    failures: list[str] = []
+    sent = 0
+    for day in _checked_days(suite, named):
+        print(f"{day} ", end="", flush=True)
+        failed, asked = run_steps(steps_of_a_day(suite, day))
+        sent += asked
+        if failed:
+            failures.append(failed)
+        else:
+            done.append(day)
+        print(" failed" if failed else " done")
+    store = Store(suite.path(suite.store))
+    if done:
+        print(summary(suite, store, done, sent))
+    if suite.dialogue is not None:
+        failures += evaluate_dialogue_systems(suite)
+        print(standings(suite, store))
+    if suite.fashion is not None:
+        print("\nfashion ", end="", flush=True)
+        failed_here = evaluate_fashion(suite)
+        print(" failed" if failed_here else " done")
+        failures += failed_here
+        if store.table("fashion/leaderboard").exists():
+            print(fashion_standings(suite, store))
+    for failed in failures:
+        print(failed, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def run_steps(steps: Sequence[tuple[str, str | None]]) -> tuple[str | None, int]:
+    """Run every step, a job and its partition, in order.
+
+    Returns what stopped it, in a sentence, if anything did, and the requests sent.
+    """
     from definitions import defs
 
+    sent = 0
     with dg.DagsterInstance.get() as instance:
         for name, partition in steps:
             job = defs.resolve_job_def(name)
@@ -84,30 +106,64 @@ def run_steps(steps: Sequence[tuple[str, str | None]]) -> str | None:
                 partition_key=partition,
                 raise_on_error=False,
                 run_config=_QUIET,
+                tags=process_tags(),
             )
+            sent += _sent(result)
             if not result.success:
-                return f"{name}, partition {partition}: {_why(result)}"
+                where = name if partition is None else f"{name}, partition {partition}"
+                return f"{where}: {_why(result)}", sent
             print(".", end="", flush=True)
-    return None
+    return None, sent
+
+
+def evaluate_fashion(suite: Suite) -> list[str]:
+    """Make the fashion data, evaluate every system, rank them; return why some could not be, a sentence each."""
+    failures: list[str] = []
+    for step in fashion_steps(suite):
+        failed, _ = run_steps([step])
+        if failed is not None:
+            failures.append(failed)
+            if step[0] == MAKE_FASHION:
+                break  # there is nothing to evaluate anybody on
+    return failures
 
 
 def evaluate_dialogue_systems(suite: Suite) -> list[str]:
     """Evaluate every system of the dialogue benchmark; return why some could not be, a sentence each."""
     from definitions import defs
 
-    failures: list[str] = []
-    if suite.dialogue is None:
-        return failures
-    found = systems(suite, suite.dialogue)
+    assert suite.dialogue is not None, "there is a benchmark"
+    found, failures = systems(suite, suite.dialogue)
+    evaluate, rank = (defs.resolve_job_def(name) for name in (EVALUATE, RANK))
     with dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions(str(SYSTEMS.name), found)
-        for system in found:
-            result = defs.resolve_job_def(EVALUATE).execute_in_process(
-                instance=instance, partition_key=system, raise_on_error=False, run_config=_QUIET
+        # The leaderboard once, after all of them.
+        steps = [(evaluate, system, [RESULTS, PAGES]) for system in found] + [(rank, None, None)]
+        for job, system, assets in steps:
+            result = job.execute_in_process(
+                instance=instance,
+                partition_key=system,
+                asset_selection=assets,
+                raise_on_error=False,
+                run_config=_QUIET,
+                tags=process_tags(),
             )
             if not result.success:
-                failures.append(f"{EVALUATE}, partition {system}: {_why(result)}")
+                where = job.name if system is None else f"{job.name}, partition {system}"
+                failures.append(f"{where}: {_why(result)}")
     return failures
+
+
+def _sent(result: dg.ExecuteInProcessResult) -> int:
+    events = (
+        event.step_materialization_data for event in result.get_asset_materialization_events()
+    )
+    found = (event.materialization.metadata.get("requests_sent") for event in events)
+    return sum(
+        int(value.value)
+        for value in found
+        if isinstance(value, dg.IntMetadataValue) and value.value
+    )
 
 
 def _why(result: dg.ExecuteInProcessResult) -> str:
@@ -123,6 +179,8 @@ def _why(result: dg.ExecuteInProcessResult) -> str:
         if event.is_step_failure and event.step_failure_data.user_failure_data is not None:
             return str(event.step_failure_data.user_failure_data.description)
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
+            if error.cls_name in _INTERRUPTIONS:
+                raise KeyboardInterrupt
             return (error.cause or error).message.strip()
     return "no step says why; see the run in the UI"
 

@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from assets.alignment import alignment_assets
 from assets.dialogue import dialogue_assets
 from assets.fashion import fashion_assets
 from assets.logs import log_assets
@@ -11,12 +12,13 @@ from gavel.suite import Suite
 
 
 def build_assets(suite: Suite) -> list[dg.AssetsDefinition]:
-    """Every asset: the logs, one chain a task, the audit and the report; the benchmarks."""
+    """Every asset: the logs, one chain a task, the audit and the report; alignment; the benchmarks."""
     tasks = suite.task_names()
     return [
         *log_assets(suite),
         *(asset for task in tasks for asset in task_assets(suite, task)),
         *report_assets(suite, tasks),
+        *alignment_assets(suite),
         *dialogue_assets(suite),
         *fashion_assets(suite),
     ]

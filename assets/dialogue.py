@@ -1,14 +1,16 @@
 """The task-oriented dialogue benchmark: one partition a system, and the leaderboard over all of them."""
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
+from assets.signatures import dialogue_signature, made_from, ranking_signature
 from assets.tables import (
     CODE_VERSION,
     OWNERS,
@@ -22,9 +24,12 @@ from assets.tables import (
     warning,
 )
 from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
+from gavel.dialogue.predictions import content_hash
+from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
-from gavel.report.dialogue import DialoguePages, render_leaderboard
+from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
 from gavel.store.files import Store, replacing
+from gavel.store.manifests import Manifest
 from gavel.store.tables import write_batches
 from gavel.suite import Dialogue, Suite
 from resources import ParquetStore
@@ -33,7 +38,7 @@ RESULTS, PAGES, LEADERBOARD, COMPARISONS = (
     dg.AssetKey(["dialogue", name]) for name in ("results", "pages", "leaderboard", "comparisons")
 )
 GROUP = "dialogue"
-EVALUATE = "evaluate_dialogue_system"
+EVALUATE, RANK = "evaluate_dialogue_system", "rank_dialogue_systems"
 
 SYSTEMS = dg.DynamicPartitionsDefinition(name="dialogue_systems")
 """One partition a system, made when its prediction file arrives."""
@@ -47,7 +52,7 @@ def dialogue_assets(suite: Suite) -> list[dg.AssetsDefinition]:
 
 
 def dialogue_jobs(suite: Suite) -> list[Any]:
-    """The job that evaluates one system and ranks it among the others."""
+    """The job that evaluates one system and ranks it, and the one that only ranks all anew."""
     if suite.dialogue is None:
         return []
     return [
@@ -55,7 +60,12 @@ def dialogue_jobs(suite: Suite) -> list[Any]:
             EVALUATE,
             selection=dg.AssetSelection.groups(GROUP),
             description="Evaluate one system's predictions, and make the leaderboard anew.",
-        )
+        ),
+        dg.define_asset_job(
+            RANK,
+            selection=dg.AssetSelection.assets(LEADERBOARD, COMPARISONS),
+            description="Make the leaderboard anew, from the results as they are.",
+        ),
     ]
 
 
@@ -74,6 +84,7 @@ def _results(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
     def results(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         system = context.partition_key
         path = store.files.table("dialogue/results", system)
+        signature = dialogue_signature(suite, settings, system, content_hash)
         notes = write_results(suite, settings, system, path)
         for note in notes:
             context.log.warning(note)
@@ -85,6 +96,7 @@ def _results(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
                 valid_rows(path, RESULTS_VALID),
                 warning("complete", notes, {"notes": len(notes)}),
             ],
+            manifest=Manifest(signature, context.run.run_id),
         )
 
     return results
@@ -106,7 +118,10 @@ def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
         )
         shown = made.failed()[: settings.pages]
         folder = store.files.root / "dialogue" / "pages" / system
-        texts = {"index": made.index(shown), **{name: made.render(name) for name in shown}}
+        texts = {
+            "index": made.index(shown),
+            **{page_name(name): made.render(name) for name in shown},
+        }
         for name, text in texts.items():
             _write(folder / f"{name}.html", text)
         for page in folder.glob("*.html"):
@@ -149,9 +164,13 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
     @told_plainly
     def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> tuple[Result, Result]:
         files = store.files
+        signature = ranking_signature(suite, settings, content_hash)
+        rated = settings.ratings
+        ratings = None if rated is None else read_ratings(suite.path(rated))
         with _alone(files):
             results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
-            standings, comparisons = leaderboard(suite, settings, results)
+            outdated = _outdated(suite, settings, results)
+            standings, comparisons = leaderboard(settings, results, ratings, outdated)
             paths = {
                 name: _written(files, f"dialogue/{name}", table)
                 for name, table in (("leaderboard", standings), ("comparisons", comparisons))
@@ -164,11 +183,22 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
                 paths["leaderboard"],
                 metadata={"systems": len(results), "page": dg.MetadataValue.path(str(page))},
                 checks=[valid_rows(paths["leaderboard"], STANDINGS_VALID)],
+                manifest=Manifest(signature, context.run.run_id),
             ),
             table_result(COMPARISONS.path, paths["comparisons"]),
         )
 
     return ranked
+
+
+def _outdated(suite: Suite, settings: Dialogue, results: Sequence[Path]) -> set[str]:
+    """The systems whose results are made from something else than what is there now."""
+    content = cache(content_hash)
+    return {
+        path.stem
+        for path in results
+        if made_from(path) != dialogue_signature(suite, settings, path.stem, content)
+    }
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from typing import Any
 
 import dagster as dg
 
+from assets.alignment import alignment_jobs
 from assets.dialogue import dialogue_jobs
 from assets.fashion import fashion_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
+from assets.processes import note_process, process_tags
 from gavel.suite import Suite
 
 RELEASE, INGEST, PUBLISH, WHOLE_DAY = "release_rubrics", "ingest_day", "publish_day", "evaluate_day"
@@ -24,7 +26,7 @@ def regenerate_job(task: str) -> str:
 
 
 def build_jobs(suite: Suite) -> Sequence[Any]:
-    """Every job of the daily evaluation, and of the benchmarks."""
+    """Every job of the daily evaluation, of alignment and of the benchmarks."""
     tasks = suite.task_names()
     return [
         dg.define_asset_job(
@@ -63,6 +65,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
             description="Score, publish and report one day whose shards are all judged.",
         ),
         _whole_day(suite),
+        *alignment_jobs(),
         *dialogue_jobs(suite),
         *fashion_jobs(suite),
     ]
@@ -90,6 +93,7 @@ def _whole_day(suite: Suite) -> dg.JobDefinition:
 
     @dg.op(description="Ingest, judge every shard, publish: one run each, one after another.")
     def every_step(context: dg.OpExecutionContext) -> None:
+        note_process(context.instance, context.run)
         for name, partition in steps_of_a_day(suite, context.partition_key):
             context.log.info(f"{name}{'' if partition is None else f', {partition}'}")
             job = context.repository_def.get_job(name)
@@ -97,7 +101,7 @@ def _whole_day(suite: Suite) -> dg.JobDefinition:
                 instance=context.instance,
                 partition_key=partition,
                 raise_on_error=False,
-                tags={"dagster/parent_run_id": context.run.run_id},
+                tags={"dagster/parent_run_id": context.run.run_id, **process_tags()},
             )
             if not result.success:
                 raise dg.Failure(

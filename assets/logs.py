@@ -107,7 +107,11 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         manifest = Manifest(
             {} if made_from is None else made_from.signature,
             context.run.run_id,
-            figures={"tasks": content, "rejected": content_hash(rejected)},
+            figures={
+                "tasks": content,
+                "records": counts.by_task,
+                "rejected": content_hash(rejected),
+            },
         )
         return _clean_results(suite, counts, clean_path, rejected, manifest)
 

@@ -34,6 +34,7 @@ def rubric_asset(task: str) -> dg.AssetsDefinition:
     ) -> Result:
         found = prompts.rubric(task)
         compiled = Prompts(found, f"{prompts.folder}/{task}")
+        compiled.check_fenced()
         drifted = release(store.files, found)
         advice = (
             f"version {found.version} was released with another content; raise `version` in rubric.yaml, "

@@ -14,11 +14,14 @@ import orjson
 
 from assets.partitions import shard_keys
 from assets.tables import CODE_VERSION
+from gavel.dialogue.corpus import database_folder
+from gavel.dialogue.loading import corpus_files
+from gavel.dialogue.results import prediction_file
 from gavel.judge.evaluate import Judge
 from gavel.logs.sources import fingerprint
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
-from gavel.suite import Suite
+from gavel.suite import Dialogue, Suite
 
 Read = Callable[[Path], Manifest | None]
 """Reads a manifest, such as `read_manifest`."""
@@ -119,6 +122,41 @@ def _publication(
         "settings": _hash([suite.name, suite.quality.model_dump()]),
         **{f"rows {task}": rows for task, rows in scores.items()},
     }
+
+
+def dialogue_signature(
+    suite: Suite, settings: Dialogue, system: str, content: Callable[[Path], str]
+) -> dict[str, str]:
+    """What the results and pages of a dialogue system are made from; `content` reads the hash of a file."""
+    files = corpus_files(suite.path(settings.corpus))
+    if settings.acts_database is not None:
+        files += sorted(database_folder(suite.path(settings.acts_database)).glob("*.json"))
+    return {
+        "code": CODE_VERSION,
+        "predictions": _content_of(prediction_file(suite, settings, system), content),
+        "corpus": _hash([[path.name, _content_of(path, content)] for path in files]),
+        "options": _hash(settings.options_of(system).model_dump()),
+        "pages": str(settings.pages),
+    }
+
+
+def ranking_signature(
+    suite: Suite, settings: Dialogue, content: Callable[[Path], str]
+) -> dict[str, str]:
+    """What the leaderboard is made from besides the systems' results."""
+    ratings = settings.ratings
+    return {
+        "code": CODE_VERSION,
+        "settings": _hash([suite.name, settings.resamples, settings.confidence, settings.seed]),
+        "ratings": "" if ratings is None else _content_of(suite.path(ratings), content),
+    }
+
+
+def _content_of(path: Path, content: Callable[[Path], str]) -> str:
+    try:
+        return content(path)
+    except OSError:
+        return "absent"
 
 
 def _content(judged: Manifest | None) -> list[Any]:

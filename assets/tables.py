@@ -13,6 +13,7 @@ import pandera.errors
 import polars as pl
 import pyarrow.parquet as pq
 
+from assets.processes import note_process
 from gavel.columns import describe
 from gavel.errors import EvaluatorOutage, GavelError
 from gavel.judge.rubric import Rubric
@@ -24,7 +25,7 @@ VALID_ROWS = "valid_rows"
 FAILURE_TAG = "gavel/failure"
 """The tag of a failed run: the class of its error, or `check:` and the name of the check that failed."""
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raised whenever an asset would make another table of the same input."""
 
 _SHOWN = 5
@@ -211,6 +212,7 @@ def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         context = args[0] if args else kwargs["context"]
         assert isinstance(context, dg.AssetExecutionContext)
+        note_process(context.instance, context.run)
         try:
             result = compute(*args, **kwargs)
         except GavelError as error:

@@ -99,7 +99,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, active: str) -> dict[str,
         said += responses
         references += corpus.references[name]
         domains = (
-            [from_slots(turn.response) for turn in turns]
+            [from_slots.__wrapped__(turn.response) for turn in turns]
             if active == "slots"
             else from_states(states)
         )

@@ -25,6 +25,10 @@ class PredictionError(GavelError):
     """A prediction file is malformed, or does not fit the corpus: file, dialogue and turn are named."""
 
 
+class LabelError(GavelError):
+    """A file of people's labels, or what is asked of a sample for them, cannot be used at all."""
+
+
 class FashionError(GavelError):
     """The fashion benchmark's vocabulary, phrases, prompts, decisions or models are missing or malformed."""
 

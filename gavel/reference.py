@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gavel.alignment.schema import FIGURES, LABELS, SAMPLE
+from gavel.alignment.schema import REASONS as UNUSABLE
 from gavel.columns import reference
 from gavel.dialogue.inform import REASONS as FAILURES
 from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
@@ -12,7 +14,7 @@ from gavel.fashion.actions import FAILURES as FASHION_FAILURES
 from gavel.fashion.conversation import OUTCOMES
 from gavel.fashion.dataset import DATASET, SIMULATED, STATISTICS
 from gavel.fashion.goals import SCHEMA as GOALS
-from gavel.fashion.leaderboard import FIGURES
+from gavel.fashion.leaderboard import FIGURES as FASHION_FIGURES
 from gavel.fashion.leaderboard import STANDINGS as FASHION_STANDINGS
 from gavel.fashion.scores import RESULTS as FASHION_RESULTS
 from gavel.fashion.verify import GROUNDS
@@ -38,6 +40,9 @@ def tables_page() -> str:
         "{task}/scores": score_schema(bare, list(CLEAN)),
         "{task}/quality": QUALITY,
         "audit/events": EVENTS,
+        "alignment/labels": LABELS,
+        "alignment/sample": SAMPLE,
+        "alignment/metrics, alignment/calibration": FIGURES,
         "dialogue/results": RESULTS,
         "dialogue/leaderboard": STANDINGS,
         "dialogue/comparisons": COMPARISONS,
@@ -74,6 +79,12 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 |---|---|
 {_codes(REASONS)}
 
+## Reasons: why a label is not used
+
+| code | meaning |
+|---|---|
+{_codes(UNUSABLE)}
+
 ## Failures: why a dialogue of the benchmark failed
 
 | code | meaning |
@@ -102,7 +113,7 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 
 | figure | meaning |
 |---|---|
-{_codes(FIGURES)}
+{_codes(FASHION_FIGURES)}
 
 {reference(tables)}"""
 

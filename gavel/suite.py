@@ -11,6 +11,7 @@ import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import yaml
@@ -85,6 +86,8 @@ class Evaluator(_Model):
     """The judge: a backend with its endpoint and decoding settings.
 
     Times are in seconds. `breaker_share` of `breaker_window` tries failing in transport is an outage.
+    `confidence` is what the model says itself (`stated`), the probability of what it wrote (`logprobs`, where the
+    server gives it), or how many of `samples` answers agree (`sampled`: so many times the requests).
     """
 
     backend: Literal["heuristic", "openai_compatible"]
@@ -96,6 +99,8 @@ class Evaluator(_Model):
     seed: int | None = 7
     max_tokens: int = Field(default=1024, ge=1)
     extra_body: dict[str, Any] = {}
+    confidence: Literal["stated", "logprobs", "sampled"] = "stated"
+    samples: int = Field(default=5, ge=2, le=20)
     timeout: float = Field(default=60.0, gt=0)
     retries: int = Field(default=3, ge=0, le=10)
     max_concurrency: int = Field(default=256, ge=1, le=10_000)
@@ -104,17 +109,35 @@ class Evaluator(_Model):
     prices: Prices = Prices()
 
     @model_validator(mode="after")
+    def _samples_can_differ(self) -> Evaluator:
+        if self.confidence == "sampled" and self.temperature < 0.1:
+            raise ValueError(
+                f"confidence: sampled needs a temperature of 0.1 or more, or all samples are one; found "
+                f"{self.temperature:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _endpoint_is_named(self) -> Evaluator:
         if self.backend == "openai_compatible":
             if "model" not in self.model_fields_set:
                 raise ValueError(
                     "backend openai_compatible needs `model`, the name the server knows"
                 )
-            if self.base_url is None:
+            if not _is_http(self.base_url or ""):
+                found = "" if self.base_url is None else f"; found {self.base_url!r}"
                 raise ValueError(
-                    "backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1"
+                    f"backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1{found}"
                 )
         return self
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # such as a bracket that never closes, or a port beyond 65535
+        return False
 
 
 class Task(_Model):
@@ -171,6 +194,64 @@ class Budget(_Model):
     requests: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=1)
     usd: float | None = Field(default=None, gt=0)
+
+
+class Sampling(_Model):
+    """Which records people are asked to label, `size` of each task.
+
+    `strata` are columns of the scores: labels of the rubric, `language`, `status` (unresolved or not),
+    numbers such as `confidence` in thirds, lists by whether they hold anything; null means the first label of
+    the rubric, or the language. `equal` gives every stratum the same number as far as it has them,
+    `proportional` its share. Every record goes to `overlap` of the `annotators`, `core` of them to all. A round
+    once drawn stays as it is: raise `round` to draw further records.
+    """
+
+    size: int = Field(default=200, ge=1, le=100_000)
+    strata: list[str] | None = None
+    allocation: Literal["equal", "proportional"] = "equal"
+    annotators: list[str] = Field(default=["annotator_1", "annotator_2"], min_length=1)
+    overlap: int = Field(default=1, ge=1)
+    core: int = Field(default=30, ge=0)
+    round: int = Field(default=1, ge=1)
+    seed: int = 7
+
+    @model_validator(mode="after")
+    def _annotators_suffice(self) -> Sampling:
+        if len(set(self.annotators)) < len(self.annotators):
+            raise ValueError("annotators repeats a name; each needs its own")
+        if wrong := [name for name in self.annotators if not re.fullmatch(r"[\w.@-]+", name)]:
+            raise ValueError(
+                f"annotators: {wrong[0]!r} cannot name a sheet; accepted: letters, digits, _ . @ and -"
+            )
+        if self.overlap > len(self.annotators):
+            raise ValueError(
+                f"overlap {self.overlap} is more than the {len(self.annotators)} annotators"
+            )
+        return self
+
+
+class Alignment(_Model):
+    """People's labels and how they are held against the evaluator.
+
+    `labels` is the folder of label files, `table` a table of the warehouse with more of them; `columns` maps
+    row_id, annotator, task, field, value and time to other names. The labels of `adjudicators` decide where
+    they exist. `acceptable` names, of a label, the value whose share is a figure; a dimension is judged
+    right within `right_within` points. Days with fewer than `least_a_day` labelled records are corrected by
+    those of all days. `bias_by` are the columns of scores whose values the evaluator should not favour.
+    """
+
+    labels: str = "labels"
+    table: str | None = None
+    columns: dict[str, str] = {}
+    adjudicators: list[str] = []
+    acceptable: dict[str, str] = {"acceptability": "acceptable"}
+    right_within: float = Field(default=0.5, ge=0)
+    least_a_day: int = Field(default=20, ge=2)
+    bias_by: list[str] = ["language", "product_group", "input_source"]
+    resamples: int = Field(default=2000, ge=100, le=10_000)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    seed: int = 7
+    sample: Sampling = Sampling()
 
 
 class DialogueOptions(_Model):
@@ -405,6 +486,7 @@ class Suite(_Model):
     quality: Quality = Quality()
     automation: Automation = Automation()
     budget: Budget = Budget()
+    alignment: Alignment = Alignment()
     dialogue: Dialogue | None = None
     fashion: Fashion | None = None
 
@@ -432,6 +514,17 @@ class Suite(_Model):
         names = [source.name for source in self.sources]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"sources repeat the name {', '.join(repeated)}; each needs its own")
+        return self
+
+    @model_validator(mode="after")
+    def _days_and_places_can_be(self) -> Suite:
+        if self.last_day is not None and self.last_day < self.first_day:
+            raise ValueError(f"last_day {self.last_day} is before first_day {self.first_day}")
+        if Path(self.warehouse) == Path(self.store):
+            raise ValueError(
+                f"warehouse and store are both {self.store!r}; the store is a folder, the warehouse a file, "
+                "such as data and data/warehouse.duckdb"
+            )
         return self
 
     @property

@@ -6,6 +6,7 @@ day, whatever the sensors have done.
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -22,6 +23,7 @@ from sensors.units import Unit
 
 INVENTORY = "daily_inventory"
 LEFT_FAILED, INCOMPLETE = "no_partitions_left_failed", "no_days_incomplete"
+OLDER = "no_older_days_stale"
 
 _ASSETS = {
     "ingest": ["logs/clean"],
@@ -33,9 +35,9 @@ _ASSETS = {
 
 
 def inventory_checks(suite: Suite) -> list[dg.AssetChecksDefinition]:
-    """`no_partitions_left_failed` on the last asset of every job, `no_days_incomplete` on the report."""
+    """`no_partitions_left_failed` on the last asset of every job; on the report, what is to be said of days."""
     tasks = suite.task_names()
-    checks = [_incomplete(suite)]
+    checks = [_incomplete(suite), _older(suite)]
     for kind, names in _ASSETS.items():
         for name in names:
             if "{task}" in name:
@@ -115,6 +117,62 @@ def _incomplete(suite: Suite) -> dg.AssetChecksDefinition:
         )
 
     return no_days_incomplete
+
+
+def _older(suite: Suite) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=dg.AssetKey(["report", "daily"]),
+        name=OLDER,
+        description="No day before the look-back window differs from what would be made of it now",
+    )
+    def no_older_days_stale(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        found = older_stale(_state(suite))
+        shown = [f"{older.day} ({', '.join(older.causes)})" for older in found]
+        requests = sum(older.requests for older in found)
+        return dg.AssetCheckResult(
+            passed=not found,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=(
+                f"{len(found)} days before the look-back window are stale and left alone: {listed(shown)}. "
+                "To have them as they would be made now, start a back-fill: about "
+                f"{sum(older.units for older in found):,} runs and at most {requests:,} requests, fewer where "
+                "the ledger holds the answers."
+                if found
+                else "every older day is as it would be made now"
+            ),
+            metadata={"stale_days": len(found), "requests_at_most": requests},
+        )
+
+    return no_older_days_stale
+
+
+@dataclass(frozen=True)
+class Older:
+    """A stale day before the look-back window: why, and what judging it again would take at most."""
+
+    day: str
+    causes: Sequence[str]
+    units: int
+    requests: int
+
+
+def older_stale(state: State) -> list[Older]:
+    """The ingested days before the window whose shards or publication are stale, newest first."""
+    oldest = state.days[-1] if state.days else ""
+    ingested = (state.store.root / "logs" / "clean").glob("*.json")
+    found = []
+    for day in sorted((path.stem for path in ingested if path.stem < oldest), reverse=True):
+        stale_now = list(state.stale_on(day))
+        if not stale_now:
+            continue
+        manifest = state.ingested(day)
+        records = {} if manifest is None else manifest.figures.get("records", {})
+        judged = [request.unit for request in stale_now if request.unit.kind == "judge"]
+        requests = sum(-(-int(records.get(unit.task, 0)) // state.suite.shards) for unit in judged)
+        causes = dict.fromkeys(cause for request in stale_now for cause in request.causes)
+        # The publication follows, where only shards are stale so far.
+        found.append(Older(day, list(causes), len(judged) + 1, requests))
+    return found
 
 
 def why_incomplete(state: State, day: str) -> str:

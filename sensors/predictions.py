@@ -1,142 +1,175 @@
-"""A prediction file that arrives or changes becomes a partition of the dialogue benchmark, and is evaluated.
+"""A dialogue system is evaluated when its results are not made from what is there now.
 
-A tick looks at names, sizes and times, and reads a file only where those have changed. A changed
-file is one run, asked for once: how often the file has changed is part of the run key, since a key that
-was used is skipped for ever, also when a file becomes again what it was.
+A tick compares what each system's results say they were made from (predictions, corpus, options) with
+what is there. It looks at names, sizes and times of files, and reads one only where those have changed.
+Each state of the world is asked for once: the run key holds what is wanted and what it would replace. A
+system that was asked for and is not made has a run at work, or one that failed, and waits for a change.
 """
 
-from __future__ import annotations
-
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from assets.dialogue import EVALUATE, SYSTEMS
+from assets.dialogue import EVALUATE, LEADERBOARD, RANK, RESULTS, SYSTEMS
+from assets.signatures import dialogue_signature, ranking_signature
 from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.results import systems
-from gavel.suite import Suite
+from gavel.errors import GavelError
+from gavel.store.files import Store
+from gavel.store.manifests import Manifest, read_manifest, signature_hash
+from gavel.suite import Suite, load_suite
+from sensors.decisions import causes_of
+from sensors.state import CAUSE_TAG, SIGNATURE_TAG, listed
 
 MOST_REQUESTS = 20
 """Runs asked for in one tick; what is beyond them waits for the next."""
 
-PARTITION_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-"""What can name a system; Dagster gives other characters a meaning in partition keys."""
+RANKING = ""
+"""Stands for the leaderboard among the names of systems, none of which is empty."""
+
+Signature = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the last tick knew of a file: size and time, content hash, and how often it has changed."""
+class Wish:
+    """A run to ask for: the key that is used once, why, and the signature wanted."""
 
-    size: int
-    modified: int
-    content: str
-    changes: int
+    run_key: str
+    causes: tuple[str, ...]
+    signature: str
 
 
 @dataclass
 class Decision:
-    """What a tick does: systems to evaluate with their run keys, and what it then knows."""
+    """What a tick does: what to make, by system; and those that were asked for before and are not made."""
 
-    run_keys: dict[str, str] = field(default_factory=dict)
-    known: dict[str, Known] = field(default_factory=dict)
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    awaited: list[str] = field(default_factory=list)
 
 
 def decide(
-    found: Mapping[str, tuple[int, int]],
-    known: Mapping[str, Known],
-    content: Callable[[str], str],
+    wanted: Mapping[str, Signature],
+    made: Mapping[str, Manifest | None],
+    asked: Mapping[str, str],
     most: int = MOST_REQUESTS,
 ) -> Decision:
-    """Which systems to evaluate: those whose file is new or holds something else than before.
+    """Which systems to evaluate: those whose results are not made from what is wanted.
 
-    `found` has size and time of each system's file, `content` reads a file's hash. A file that has
-    gone keeps its results and what is known of it, so that its coming back unchanged asks for nothing.
+    `asked` has the last run key of each system. A system whose file has gone is not among `wanted`, and
+    keeps its results.
     """
-    decision = Decision(known=dict(known))
-    for system, (size, modified) in sorted(found.items()):
-        before = known.get(system)
-        if before is not None and (before.size, before.modified) == (size, modified):
+    decision = Decision()
+    for system, signature in sorted(wanted.items()):
+        before = made.get(system)
+        causes = causes_of(None if before is None else before.signature, signature)
+        if not causes:
             continue
-        if len(decision.run_keys) == most:
-            break
-        now = content(system)
-        changed = before is None or before.content != now
-        changes = (0 if before is None else before.changes) + changed
-        decision.known[system] = Known(size, modified, now, changes)
-        if changed:
-            decision.run_keys[system] = f"dialogue|{system}|{now}|{changes}"
+        replaced = "nothing" if before is None else f"{before.made_by} {before.made_at}"
+        hashed = signature_hash(signature)
+        key = f"dialogue {system or 'leaderboard'} | {hashed} | after {replaced}"
+        if asked.get(system) == key:
+            decision.awaited.append(system)
+        elif len(decision.wishes) < most:
+            decision.wishes[system] = Wish(key, causes, hashed)
     return decision
 
 
-def prediction_sensors(suite: Suite) -> list[dg.SensorDefinition]:
-    """The sensor of the folder of predictions; none where the suite has no dialogue section."""
-    if (settings := suite.dialogue) is None:
+class Contents:
+    """Hashes of files, read only where size or time differ from what the last tick has seen."""
+
+    def __init__(
+        self,
+        known: Mapping[str, Sequence[Any]],
+        read: Callable[[Path], str] = content_hash,
+    ) -> None:
+        self._known, self._read = known, read
+        self.seen: dict[str, Sequence[Any]] = {}
+        """Size, time in nanoseconds, and hash of each file that was asked for."""
+
+    def __call__(self, path: Path) -> str:
+        """The hash of the content of `path`. Raises OSError."""
+        if str(path) not in self.seen:
+            stat = path.stat()
+            state = [stat.st_size, stat.st_mtime_ns]
+            *before, content = self._known.get(str(path), [""])
+            self.seen[str(path)] = [*state, content if before == state else self._read(path)]
+        return str(self.seen[str(path)][-1])
+
+
+def prediction_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefinition]:
+    """The sensor of the dialogue benchmark, of `jobs`; none where the suite has no dialogue section."""
+    if suite.dialogue is None:
         return []
-    folder = suite.path(settings.predictions)
+    file = str(suite.file)
 
     @dg.sensor(
         name="predictions",
-        job_name=EVALUATE,
+        jobs=[job for job in jobs if job.name in (EVALUATE, RANK)],
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Evaluates a dialogue system when its prediction file arrives or changes.",
+        description=(
+            "Asks for the evaluation of a dialogue system when its prediction file arrives, or when its "
+            "predictions, the corpus or its options differ from what its results were made from."
+        ),
     )
     def predictions(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        named = _named(context, systems(suite, settings))
-        found = {system: _state(folder / f"{system}.json") for system in named}
-        known = _read(context.cursor)
-        decision = decide(
-            {system: state for system, state in found.items() if state is not None},
-            known,
-            lambda system: content_hash(folder / f"{system}.json"),
-        )
-        if decision.known == known:
-            return dg.SkipReason(f"no prediction file of {folder} is new or changed")
-        return dg.SensorResult(
-            run_requests=[
-                dg.RunRequest(run_key=key, partition_key=system)
-                for system, key in decision.run_keys.items()
-            ],
-            dynamic_partitions_requests=[SYSTEMS.build_add_request(list(decision.run_keys))]
-            if decision.run_keys
-            else [],
-            cursor=_written(decision.known),
-        )
+        try:
+            return _tick(context, load_suite(file))
+        except GavelError as error:
+            return dg.SkipReason(str(error))
 
     return [predictions]
 
 
-def _named(context: dg.SensorEvaluationContext, found: Iterable[str]) -> list[str]:
-    """Those of the names that a partition can have; the others are logged."""
-    named = []
-    for system in found:
-        if PARTITION_NAME.fullmatch(system):
-            named.append(system)
-        else:
-            context.log.warning(
-                f"{system}.json cannot name a system; accepted: letters, digits, _ . and -"
-            )
-    return named
+def _tick(context: dg.SensorEvaluationContext, suite: Suite) -> dg.SensorResult | dg.SkipReason:
+    if (settings := suite.dialogue) is None:
+        return dg.SkipReason("the suite has no section dialogue any more")
+    store = Store(suite.path(suite.store))
+    before = _read(context.cursor)
+    contents = Contents(before["files"])
+    found, refused = systems(suite, settings)
+    for reason in refused:
+        context.log.warning(reason)
+    wanted = {s: dialogue_signature(suite, settings, s, contents) for s in found}
+    made = {s: read_manifest(store.document(f"{'/'.join(RESULTS.path)}/{s}")) for s in found}
+    if (ranked := read_manifest(store.document("/".join(LEADERBOARD.path)))) is not None:
+        wanted[RANKING] = ranking_signature(suite, settings, contents)
+        made[RANKING] = ranked
+    decision = decide(wanted, made, before["asked"])
+    if len(decision.wishes) > 1 and decision.wishes.pop(RANKING, None) is not None:
+        context.log.debug("the leaderboard is made anew with the systems")
+    kept = {system: key for system, key in before["asked"].items() if system in wanted}
+    asked = kept | {system: wish.run_key for system, wish in decision.wishes.items()}
+    cursor = json.dumps({"files": contents.seen, "asked": asked}, sort_keys=True)
+    if not decision.wishes:
+        context.update_cursor(cursor)
+        return dg.SkipReason(
+            "asked for, and at work or failed until something changes: "
+            + listed([system or "leaderboard" for system in decision.awaited])
+            if decision.awaited
+            else f"every system of {suite.path(settings.predictions)} is evaluated as it is"
+        )
+    new = [system for system in decision.wishes if system != RANKING]
+    return dg.SensorResult(
+        run_requests=[_request(system, wish) for system, wish in decision.wishes.items()],
+        dynamic_partitions_requests=[SYSTEMS.build_add_request(new)] if new else [],
+        cursor=cursor,
+    )
 
 
-def _state(path: Path) -> tuple[int, int] | None:
-    """Size and time of a file; None where it has just gone."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
+def _request(system: str, wish: Wish) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=wish.run_key,
+        job_name=RANK if system == RANKING else EVALUATE,
+        partition_key=None if system == RANKING else system,
+        tags={SIGNATURE_TAG: wish.signature, CAUSE_TAG: ", ".join(wish.causes)[:250]},
+    )
 
 
-def _read(cursor: str | None) -> dict[str, Known]:
-    held: dict[str, dict[str, Any]] = json.loads(cursor) if cursor else {}
-    return {system: Known(**state) for system, state in held.items()}
-
-
-def _written(known: Mapping[str, Known]) -> str:
-    return json.dumps({system: asdict(state) for system, state in sorted(known.items())})
+def _read(cursor: str | None) -> dict[str, dict[str, Any]]:
+    held = json.loads(cursor) if cursor else {}
+    return {part: dict(held.get(part, {})) for part in ("files", "asked")}

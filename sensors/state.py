@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.partitions import shard_keys
+from assets.processes import end_abandoned_runs
 from assets.signatures import (
     ingest_manifest,
     judge_manifest,
@@ -119,16 +120,26 @@ class State:
 
 
 def at_work(instance: dg.DagsterInstance) -> tuple[set[Unit], set[str]]:
-    """The units, and the days as a whole, that a run is queued for or at work on."""
+    """The units, and the days as a whole, that a run is queued for or at work on.
+
+    Runs of a process that was killed are ended first: they would be at work for ever.
+    """
+    end_abandoned_runs(instance, noted=lambda run: any(_busy_with(run)))
     units, days = set(), set()
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK)):
-        run = record.dagster_run
-        partition = run.tags.get("dagster/partition")
-        if (unit := unit_of(run.job_name, partition)) is not None:
+        unit, day = _busy_with(record.dagster_run)
+        if unit is not None:
             units.add(unit)
-        elif (day := day_of_run(run.job_name, partition)) is not None:
+        elif day is not None:
             days.add(day)
     return units, days
+
+
+def _busy_with(run: dg.DagsterRun) -> tuple[Unit | None, str | None]:
+    """The unit, or else the day as a whole, that `run` is for."""
+    partition = run.tags.get("dagster/partition")
+    unit = unit_of(run.job_name, partition)
+    return unit, None if unit is not None else day_of_run(run.job_name, partition)
 
 
 def failed_units(

@@ -48,6 +48,7 @@ class Reply:
     body: Any = None
     finish_reason: str = "stop"
     refusal: str | None = None
+    logprobs: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
@@ -206,7 +207,14 @@ def _completion(body: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "created": 1,
         "model": body["model"],
         "system_fingerprint": "fp_test",
-        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "finish_reason": reply.finish_reason,
+                "logprobs": reply.logprobs,
+            }
+        ],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
     }
 
@@ -232,5 +240,5 @@ def answer_to(body: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def valid(ask: Ask) -> Reply:
-    """Behave well."""
-    return Reply(json.dumps(answer_to(ask.body)))
+    """Behave well, towards a probe too."""
+    return Reply(json.dumps(answer_to(ask.body)) if "response_format" in ask.body else "OK")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import fsum
 from typing import Any, Literal, TypeVar
 
 import krippendorff
@@ -25,7 +26,10 @@ from gavel.agreement.bootstrap import (
     estimate,
 )
 from gavel.agreement.dimensions import compare_dimensions, dimension_agreement
-from gavel.agreement.labels import compare_labels, label_agreement
+from gavel.agreement.labels import compare_labels, label_figures
+
+_MOST_CELLS = 30_000_000
+"""Items times values squared up to which the package takes less than a second."""
 
 V = TypeVar("V", str, float)
 Ratings = Mapping[str, Mapping[str, V]]
@@ -62,6 +66,8 @@ class Ceiling:
 
 def majority(values: Sequence[str]) -> str | None:
     """The value that more give than any other; None where there is none."""
+    if len(values) == 1:
+        return values[0]
     ranked = Counter(values).most_common(2)
     if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None
@@ -74,7 +80,7 @@ def consensus(values: Sequence[V]) -> V | None:
         return None
     if isinstance(values[0], str):
         return majority(values)
-    return float(np.mean(values))
+    return fsum(values) / len(values)
 
 
 def pairs(
@@ -97,7 +103,7 @@ def pairs(
         a, b = [one[item] for item in shared], [other[item] for item in shared]
         names = [clusters[item] for item in shared]
         if isinstance(a[0], str):
-            kappa = label_agreement(a, b, names, sorted({*a, *b}), resampling).figures["kappa"]
+            kappa = label_figures(a, b, names, sorted({*a, *b}), resampling)["kappa"]
         else:
             kappa = dimension_agreement(a, b, names, resampling).figures["quadratic_kappa"]
         found.append(PairAgreement(first, second, kappa))
@@ -109,7 +115,8 @@ def krippendorff_alpha(
 ) -> Estimate:
     """Krippendorff's alpha over the items with two ratings or more: 1 - D_observed / D_expected.
 
-    The value is the `krippendorff` package's; the interval resamples conversations. `n` counts items.
+    The value is the `krippendorff` package's, but for very many items with very many values, for which it takes
+    minutes; the interval resamples conversations. `n` counts items.
     (Krippendorff 2011, Computing Krippendorff's Alpha-Reliability.)
     """
     pairable = {item: list(given.values()) for item, given in ratings.items() if len(given) > 1}
@@ -126,13 +133,17 @@ def krippendorff_alpha(
         for value in values:
             counts[row, code[value]] += 1
     numbers = None if level == "nominal" else np.array(domain, np.float64)
-    value = float(
-        krippendorff.alpha(
-            value_counts=counts,
-            value_domain=domain if numbers is None else numbers,
-            level_of_measurement=level,
+    if counts.size * len(domain) <= _MOST_CELLS:
+        value = float(
+            krippendorff.alpha(
+                value_counts=counts,
+                value_domain=domain if numbers is None else numbers,
+                level_of_measurement=level,
+            )
         )
-    )
+    else:
+        features, figure = _alpha(counts, numbers, level)
+        value = float(figure(np.asarray(features.sum(axis=0))))
     names = [clusters[item] for item in pairable]
     if level == "ordinal" and len(domain) > MOST_ORDINAL_VALUES:
         why = f"{len(domain)} distinct values: an ordinal alpha has an interval up to {MOST_ORDINAL_VALUES}"
@@ -236,8 +247,8 @@ def human_ceiling(
             *(len(others), ties, alone),
         )
     return Ceiling(
-        label_agreement(others, people, names, classes, resampling).figures,
-        label_agreement(others, machine, names, classes, resampling).figures,
+        label_figures(others, people, names, classes, resampling),
+        label_figures(others, machine, names, classes, resampling),
         compare_labels(others, machine, people, names, classes, resampling),
         *(len(others), ties, alone),
     )

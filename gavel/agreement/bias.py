@@ -32,20 +32,10 @@ def length_bias(
     clusters: Sequence[Hashable],
     resampling: Resampling,
 ) -> Effect:
-    """What twice the length adds to the evaluator's score at the same human score.
-
-    Least squares of the score on the human score and log2(1 + length); the effect is the coefficient of
-    the latter. `size` divides it by the standard deviation of the residuals.
-    """
-    y, h = np.asarray(evaluator, np.float64), np.asarray(human, np.float64)
-    x = np.log2(1 + np.asarray(lengths, np.float64))
-    if len(y):
-        y, h, x = y - y.mean(), h - h.mean(), x - x.mean()
-    columns = np.stack([np.ones(len(y)), h, x, y], axis=1)
-    products = (columns[:, :, None] * columns[:, None, :]).reshape(len(y), 16)
+    """What twice the length adds to the evaluator's score at the same human score."""
+    doublings = np.log2(1 + np.asarray(lengths, np.float64))
     reason = "too few records, or lengths or scores that are all the same"
-    found = estimate(by_cluster(products, clusters), _slopes, [reason, reason], resampling, len(y))
-    return Effect("length", *found)
+    return _held_fixed(evaluator, human, doublings, clusters, resampling, "length", reason)
 
 
 def group_bias(
@@ -56,26 +46,33 @@ def group_bias(
     resampling: Resampling,
     name: str,
 ) -> Effect:
-    """How much more generous the evaluator is to the records `inside` a group than to all others.
-
-    The effect is the difference of the mean errors (score minus human score); `size` divides it by the pooled
-    standard deviation of the errors (Cohen's d, 1988).
-    """
-    error = np.asarray(evaluator, np.float64) - np.asarray(human, np.float64)
+    """What being `inside` a group adds to the evaluator's score at the same human score."""
     group = np.asarray(inside, np.float64)
-    features = np.stack(
-        [
-            *(group, group * error, group * error**2),
-            *(1 - group, (1 - group) * error, (1 - group) * error**2),
-        ],
-        axis=1,
-    )
-    reasons = [
-        "every record is of the group, or none",
-        "every record is of the group, or none, or all errors of a side are the same",
-    ]
-    found = estimate(by_cluster(features, clusters), _group, reasons, resampling, len(error))
-    return Effect(name, *found)
+    reason = "every record is of the group, or none, or too few are"
+    return _held_fixed(evaluator, human, group, clusters, resampling, name, reason)
+
+
+def _held_fixed(
+    evaluator: Sequence[float],
+    human: Sequence[float],
+    x: Floats,
+    clusters: Sequence[Hashable],
+    resampling: Resampling,
+    name: str,
+    reason: str,
+) -> Effect:
+    """Least squares of the score on the human score and x: the coefficient of x.
+
+    `size` divides it by the standard deviation of the residuals, as Cohen's d (1988) does for two groups.
+    """
+    y, h = np.asarray(evaluator, np.float64), np.asarray(human, np.float64)
+    if len(y):
+        y, h, x = y - y.mean(), h - h.mean(), x - x.mean()
+    columns = np.stack([np.ones(len(y)), h, x, y], axis=1)
+    products = (columns[:, :, None] * columns[:, None, :]).reshape(len(y), 16)
+    reasons = [reason, f"{reason}, or the scores follow from each other"]
+    found = estimate(by_cluster(products, clusters), _slopes, reasons, resampling, len(y))
+    return Effect(name, found[0], found[1])
 
 
 def position_bias(
@@ -90,7 +87,7 @@ def position_bias(
     features = np.stack([np.ones(len(value)), value, value**2], axis=1)
     reasons = ["no pair was asked", "every choice is the same"]
     found = estimate(by_cluster(features, clusters), _position, reasons, resampling, len(value))
-    return Effect("position", *found)
+    return Effect("position", found[0], found[1])
 
 
 def family(model: str) -> str:
@@ -109,7 +106,7 @@ def _leading_letters(text: str) -> list[str]:
 
 
 def _slopes(sums: Floats) -> Floats:
-    """The slope of the length, and the same over the residuals' standard deviation."""
+    """The slope of x, and the same over the residuals' standard deviation."""
     products = sums.reshape(*sums.shape[:-1], 4, 4)
     n = products[..., 0, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -128,15 +125,6 @@ def _slopes(sums: Floats) -> Floats:
         residual = yy - slope * xy - human * hy
         spread = np.sqrt(np.where(residual > 1e-9 * n, residual / (n - 3), np.nan))
         return np.stack([slope, slope / np.where(n > 3, spread, np.nan)], axis=-1)
-
-
-def _group(sums: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        n, a, aa, m, b, bb = (sums[..., k] for k in range(6))
-        apart = a / n - b / m
-        squares = np.maximum(aa - a**2 / n, 0) + np.maximum(bb - b**2 / m, 0)
-        pooled = np.sqrt(np.where(squares > 1e-9 * (n + m), squares / (n + m - 2), np.nan))
-        return np.stack([apart, apart / pooled], axis=-1)
 
 
 def _position(sums: Floats) -> Floats:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from functools import lru_cache, partial
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Features: TypeAlias = "Floats | sparse.csr_array[Any]"
 """One row a cluster (or record), one column a thing that is summed."""
 
+T = TypeVar("T")
 Value: TypeAlias = Callable[[Floats], Floats]
 """Figures of sums: shape (..., columns) to (...) or (..., figures); NaN where a figure is undefined."""
 
@@ -105,13 +106,7 @@ def estimate(
     if len(points) != len(undefined):
         raise ValueError(f"{len(points)} figures and {len(undefined)} reasons")
     if clusters < 2:
-        why = "one conversation is no sample to resample"
-        return [
-            Estimate(None, n=n, clusters=clusters, reason=reason)
-            if np.isnan(point)
-            else Estimate(float(point), n=n, clusters=clusters, reason=why)
-            for point, reason in zip(points, undefined, strict=True)
-        ]
+        return _alone(partial(Estimate, n=n, clusters=clusters), points, undefined)
     drawn = _two_dimensional(resampled(sums, value, resampling))
     left_out = _two_dimensional(value(_jackknife(sums, total))) if method == "bca" else None
     found = []
@@ -155,13 +150,7 @@ def difference(
     total = np.asarray(stacked.sum(axis=0), dtype=np.float64).ravel()
     points = np.atleast_1d(both(total)) if clusters else np.full(len(undefined), np.nan)
     if clusters < 2:
-        why = "one conversation is no sample to resample"
-        return [
-            Difference(None, n=n, reason=reason)
-            if np.isnan(point)
-            else Difference(float(point), n=n, reason=why)
-            for point, reason in zip(points, undefined, strict=True)
-        ]
+        return _alone(partial(Difference, n=n), points, undefined)
     drawn = _two_dimensional(resampled(stacked, both, resampling))
     swapped = None
     if test == "randomisation":
@@ -221,6 +210,15 @@ def mcnemar(first_right: Sequence[bool], second_right: Sequence[bool]) -> McNema
     if one + other == 0:
         return McNemar(one, other, None, "no record that only one of the two has right")
     return McNemar(one, other, float(stats.binomtest(one, one + other).pvalue))
+
+
+def _alone(made: Callable[..., T], points: Floats, undefined: Sequence[str]) -> list[T]:
+    """The figures of a single cluster or none: values without intervals."""
+    why = "one conversation is no sample to resample"
+    return [
+        made(None, reason=reason) if np.isnan(point) else made(float(point), reason=why)
+        for point, reason in zip(points, undefined, strict=True)
+    ]
 
 
 def _two_dimensional(values: Floats) -> Floats:
@@ -284,7 +282,9 @@ def _interval(
         return None, None, "every resample gives the same value, which says nothing of its spread"
     tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
     if left_out is not None:
-        below = ((defined < point).sum() + (defined <= point).sum()) / (2 * len(defined))
+        same = 1e-9 * max(1.0, abs(point))
+        below = ((defined < point - same).sum() + (defined <= point + same).sum()) / 2
+        below /= len(defined)
         if not 0 < below < 1:
             return None, None, "every resample lies on one side of the value: too few records"
         shift = stats.norm.ppf(below)

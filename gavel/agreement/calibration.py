@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
 import numpy as np
@@ -148,37 +147,6 @@ def recalibration(
         gain,
         tuple(knots),
     )
-
-
-def expected_score(log_probabilities: Mapping[str, float]) -> tuple[float, float] | None:
-    """Expected score and confidence from the log-probabilities of the tokens a score could have been.
-
-    Tokens that are no number are left out and the rest made to sum to 1: the expectation is
-    sum(p * score) (Liu et al. 2023, G-Eval), the confidence the probability of the likeliest. None
-    where no token is a number.
-    """
-    masses: dict[float, float] = {}
-    for token, log_probability in log_probabilities.items():
-        try:
-            value = float(token.strip().strip('"'))
-        except ValueError:
-            continue
-        if np.isfinite(value):
-            masses[value] = masses.get(value, 0.0) + exp(log_probability)
-    total = sum(masses.values())
-    if total <= 0:
-        return None
-    return sum(v * m for v, m in masses.items()) / total, max(masses.values()) / total
-
-
-def sampled_confidence(values: Sequence[Hashable]) -> float | None:
-    """The share of repeated answers that gives the most frequent one; None for fewer than two.
-
-    (Self-consistency, Wang et al. 2023.)
-    """
-    if len(values) < 2:
-        return None
-    return max(values.count(value) for value in set(values)) / len(values)
 
 
 def _bin_of(p: Floats) -> Any:

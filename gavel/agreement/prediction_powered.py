@@ -36,45 +36,45 @@ class Corrected:
 def corrected_mean(
     human: Sequence[float],
     evaluator_labelled: Sequence[float],
-    evaluator_rest: Sequence[float],
+    evaluator_all: Sequence[float],
     *,
     labelled_clusters: Sequence[Hashable],
-    rest_clusters: Sequence[Hashable],
+    all_clusters: Sequence[Hashable],
     weights: Sequence[float] | None = None,
     confidence: float = 0.95,
     power: float | None = None,
 ) -> Corrected:
-    """The mean that people would give over all records, labelled and rest.
+    """The mean that people would give over all records, of which they have labelled some.
 
-    theta = mean(y, labelled) + lambda * (mean(f, rest) - mean(f, labelled)). `power` is lambda; without it
+    theta = mean(y, labelled) + lambda * (mean(f, all) - mean(f, labelled)). `power` is lambda; without it
     it is the one with the least variance, cov(y, d) / var(d) of the two means, where d = mean(f, labelled) -
-    mean(f, rest), kept in 0..1. The interval is theta -+ t * sqrt(var(y - lambda * d)), with Student's t of the
+    mean(f, all), kept in 0..1. The interval is theta -+ t * sqrt(var(y - lambda * d)), with Student's t of the
     labelled clusters less one.
 
-    The rest are the records without a label, of the same population as the labelled ones. Conversations with
-    records of both are taken into account. `naive` takes the evaluator at its word over all records.
+    `evaluator_all` are the scores of the population: every record, labelled ones included (what both
+    share is taken into account by cluster), or as in the paper others of the same population. `naive` takes
+    the evaluator at its word over them.
     """
     y, f = np.asarray(human, np.float64), np.asarray(evaluator_labelled, np.float64)
-    rest = np.asarray(evaluator_rest, np.float64)
-    for values in (y, f, rest):
+    everyone = np.asarray(evaluator_all, np.float64)
+    for values in (y, f, everyone):
         if not np.isfinite(values).all():
             raise ValueError("a value is not finite; leave out the records without one")
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
-    codes = cluster_codes([*labelled_clusters, *rest_clusters])
+    codes = cluster_codes([*labelled_clusters, *all_clusters])
     own, other = codes[: len(y)], codes[len(y) :]
-    everyone = np.concatenate([f, rest])
-    naive = _plain(everyone, np.ones(len(everyone)), codes, confidence)
+    naive = _plain(everyone, np.ones(len(everyone)), other, confidence)
     people = _plain(y, w, own, confidence)
-    if people.value is None or not len(rest):
+    if people.value is None or not len(everyone):
         return Corrected(people, naive, people, None if people.value is None else 0.0)
     apart = [
         _influence(y, w, own, codes),
-        _influence(f, w, own, codes) - _influence(rest, np.ones(len(rest)), other, codes),
+        _influence(f, w, own, codes) - _influence(everyone, np.ones(len(everyone)), other, codes),
     ]
     (of_people, of_both), (_, of_apart) = np.asarray(apart) @ np.asarray(apart).T
     if power is None:
         power = min(1.0, max(0.0, float(of_both / of_apart))) if of_apart > 0 else 0.0
-    value = people.value + power * float(rest.mean() - np.average(f, weights=w))
+    value = people.value + power * float(everyone.mean() - np.average(f, weights=w))
     variance = float(of_people - 2 * power * of_both + power**2 * of_apart)
     corrected = _between(value, variance, len(y), _count(own), confidence)
     return Corrected(corrected, naive, people, power)

@@ -7,12 +7,13 @@ each with `dialog_act`; or `turns`, each an object with the acts of `user` and `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gavel.dialogue.predictions import content_hash
+from gavel.dialogue.predictions import HALF, content_hash, is_text
 from gavel.errors import PredictionError
 
 
@@ -78,6 +79,8 @@ def parse_acts(path: Path, document: Mapping[str, Any]) -> ActPredictions:
         if not isinstance(content, dict) or not isinstance(content.get("goal"), dict):
             raise PredictionError(f"{where}: must be an object with a goal and a log or turns")
         try:
+            if not is_text(json.dumps(content["goal"], ensure_ascii=False)):
+                raise ValueError(f"the goal {HALF}")
             goal = {
                 domain.lower(): _goal(domain, wanted)
                 for domain, wanted in content["goal"].items()

@@ -114,10 +114,16 @@ class _Words(dict[str, tuple[int, ...]]):
     def of(self, text: str) -> list[int]:
         """The numbers of the tokens of `text`."""
         if (known := self._texts.get(text)) is None:
-            known = self._texts[text] = [n for word in text.split(" ") for n in self[word]]
+            numbers = map(self.__getitem__, text.split(" "))
+            known = self._texts[text] = list(chain.from_iterable(numbers))
         return known
 
 
 @lru_cache(maxsize=100_000)
 def _word(text: str) -> tuple[str, ...]:
+    # 13a changes nothing but punctuation, and cuts these marks off whatever they end.
+    if text.isalnum():
+        return (text,)
+    if text[:-1].isalnum() and text[-1] in ".,?!":
+        return text[:-1], text[-1]
     return tuple(_tokenizer()(text).split())

@@ -1,12 +1,13 @@
 """The databases of MultiWOZ: which entities satisfy a set of constraints.
 
-Every pair of slot and value is looked up once and kept as a set of rows (the bits of an integer), so
-that a query is an intersection of kept sets: an evaluation asks the same few questions thousands
+Every pair of slot and value is looked up once and kept as a mask of rows, so that a query is an
+intersection of kept masks: an evaluation asks the same few questions thousands
 of times, and the fuzzy scan of names is what its time goes to otherwise.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +44,8 @@ _IGNORED = {
 }
 
 Entities = frozenset[str]
+Rows = NDArray[np.bool_]
+_Column = tuple[Mapping[str | None, int], NDArray[np.intp]]
 OneLetter = Literal["equal", "fuzzy"]
 
 
@@ -62,8 +65,8 @@ class Database:
             domain: np.array([entity_id(domain, row) for row in table], dtype=object)
             for domain, table in self.rows.items()
         }
-        self._cells: dict[tuple[str, str], dict[str | None, int]] = {}
-        self._matching: dict[tuple[str, str, str, OneLetter], int] = {}
+        self._columns: dict[tuple[str, str], _Column] = {}
+        self._matching: dict[tuple[str, str, str, OneLetter], Rows] = {}
         self._results: dict[tuple[Any, ...], Entities] = {}
 
     def query(
@@ -87,54 +90,52 @@ class Database:
         )
         key = (domain, one_letter, *sorted(asked))
         if (known := self._results.get(key)) is None:
-            rows = (1 << len(self.rows[domain])) - 1
+            rows = np.ones(len(self.rows[domain]), dtype=bool)
             for slot, given in asked:
                 rows &= self._rows(domain, slot, given, one_letter)
-            known = frozenset(self._ids[domain][_bits(rows, len(self.rows[domain]))])
+            known = frozenset(self._ids[domain][rows].tolist())
             self._results[key] = known
         return known
 
-    def _rows(self, domain: str, slot: str, given: str, one_letter: OneLetter) -> int:
-        """The rows of `domain` that one slot's value admits, as the bits of an integer."""
+    def _rows(self, domain: str, slot: str, given: str, one_letter: OneLetter) -> Rows:
+        """The rows of `domain` that one slot's value admits."""
         key = (domain, slot, given, one_letter)
         if (known := self._matching.get(key)) is None:
-            cells = self._column(domain, slot)
-            known = cells.get("?", 0)
-            for cell in _admitted(domain, slot, str(value(slot, given)), cells, one_letter):
-                known |= cells.get(cell, 0)
-            self._matching[key] = known
+            cells, numbers = self._column(domain, slot)
+            admitted = _admitted(domain, slot, str(value(slot, given)), cells, one_letter)
+            fits = np.zeros(len(cells), dtype=bool)
+            fits[[cells[cell] for cell in ("?", *admitted) if cell in cells]] = True
+            known = self._matching[key] = fits[numbers]
         return known
 
-    def _column(self, domain: str, slot: str) -> dict[str | None, int]:
-        """The rows of each cell of a column, as the bits of an integer."""
-        if (cells := self._cells.get((domain, slot))) is None:
-            cells = {}
-            for number, row in enumerate(self.rows[domain]):
-                cells[row.get(slot)] = cells.get(row.get(slot), 0) | 1 << number
-            self._cells[domain, slot] = cells
-        return cells
+    def _column(self, domain: str, slot: str) -> _Column:
+        """The distinct cells of a column, numbered, and the number of each row's."""
+        if (column := self._columns.get((domain, slot))) is None:
+            cells: dict[str | None, int] = {}
+            numbers = [cells.setdefault(row.get(slot), len(cells)) for row in self.rows[domain]]
+            column = self._columns[domain, slot] = cells, np.array(numbers)
+        return column
 
 
 def _admitted(
     domain: str, slot: str, given: str, column: Iterable[str | None], one_letter: OneLetter
-) -> set[str]:
-    cells = {cell for cell in column if cell is not None}
-    if slot == "arrive":
-        return {cell for cell in cells if minutes(cell) <= minutes(given)}
-    if slot == "leave":
-        return {cell for cell in cells if minutes(cell) >= minutes(given)}
+) -> Iterable[str]:
+    if slot in ("arrive", "leave"):
+        bound = minutes(given)
+        within = operator.le if slot == "arrive" else operator.ge
+        return [cell for cell in column if cell is not None and within(minutes(cell), bound)]
     if slot in _FUZZY[domain] and not (one_letter == "equal" and len(given) <= ONE_LETTER):
-        return similar(given, cells, NAME_RATIO)
-    return {given}
+        return similar(given, [cell for cell in column if cell is not None], NAME_RATIO)
+    return [given]
 
 
 def one_letter_slots(domain: str, constraints: Mapping[str, str | None]) -> list[str]:
     """The slots whose value of one letter would match every name that holds it."""
-    return [
-        slot
-        for slot in _FUZZY.get(domain, ())
-        if (given := constraints.get(slot)) and len(given) <= ONE_LETTER
-    ]
+    found = []
+    for slot in _FUZZY.get(domain, ()):
+        if (given := constraints.get(slot)) and len(given) <= ONE_LETTER:
+            found.append(slot)
+    return found
 
 
 def entity_id(domain: str, row: Mapping[str, str]) -> str:
@@ -174,9 +175,3 @@ def load_rows(folder: Path, domain: str) -> list[dict[str, Any]]:
 def _row(domain: str, row: Mapping[str, Any]) -> dict[str, str]:
     kept = {name: cell for name, cell in row.items() if name not in _IGNORED[domain]}
     return {slot_name(name): str(cell) for name, cell in kept.items()}
-
-
-def _bits(rows: int, count: int) -> NDArray[np.intp]:
-    """The positions of the bits of `rows`, which has `count` at most."""
-    octets = np.frombuffer(rows.to_bytes(count // 8 + 1, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(octets, bitorder="little"))

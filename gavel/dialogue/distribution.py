@@ -3,18 +3,18 @@
 - 2.0 and 2.1: `data.json` (or ConvLab's `test.json`, plain or zipped): goals, texts, belief states and,
   from 2.1, the spans of slot values in the text. `testListFile.txt` or `.json`, where there is one, says
   which dialogues are evaluated.
-- 2.2: `dialogues_*.json` and `dialog_acts.json`, with a `data.json` beside them: 2.2 has no goals and no
-  bookings of its own.
+- 2.2: `dialogues_*.json` (of `test/`, where the splits have folders) and `dialog_acts.json`, with a
+  `data.json` beside them: 2.2 has no goals and no bookings of its own. Without a test list, what 2.2 holds
+  is evaluated.
 
 References are delexicalised by the spans; without spans, by the databases.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from gavel.dialogue.corpus import (
     Goal,
     State,
     database_folder,
-    fingerprint,
     plain_id,
     read_json,
 )
@@ -38,6 +37,7 @@ from gavel.errors import CorpusError
 
 _DATA = ("data.json", "test.json", "data.json.zip", "test.json.zip")
 _TEST_LISTS = ("testListFile.txt", "testListFile.json")
+_DIALOGUES, _ACTS = "dialogues_*.json", "dialog_acts.json"
 _REQUESTABLE = {
     **{"phone": "PHONE", "address": "ADDRESS", "postcode": "POST", "trainID": "TRAINID"},
 }
@@ -63,64 +63,102 @@ def load_distribution(folder: Path) -> Corpus:
             f"booked_domains.json, or one of {', '.join(_DATA)} (MultiWOZ 2.0 and 2.1), for 2.2 besides "
             "dialogues_*.json and dialog_acts.json"
         )
-    databases = database_folder(folder)
-    database = load_database(databases)
-    try:
-        corpus = _from_log(_chosen(folder, _read(data)), database)
-        newer = sorted(folder.rglob("dialogues_*.json"))
-        if newer:
-            corpus = _from_frames(newer, read_json(folder / "dialog_acts.json"), corpus)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
-        raise CorpusError(
-            f"{data}: is not of the form of MultiWOZ 2.0 to 2.2 ({error!r})"
-        ) from error
-    return replace(corpus, fingerprint=fingerprint([data, *newer, *databases.glob("*.json")]))
+    database = load_database(database_folder(folder))
+    log = _by_plain_id(data, _read(data))
+    newer = _frames_of(_newer(folder))
+    names = _listed(folder) or list(newer or log)
+    for where, held in ((data, log), (folder / "dialogues_*.json", newer)):
+        if held and (absent := [name for name in names if name not in held]):
+            raise CorpusError(
+                f"{where}: lacks {absent[0]!r} and {len(absent) - 1:,} other dialogues"
+            )
+    corpus = _from_log(data, {name: log[name] for name in names}, database)
+    if not newer:
+        return corpus
+    acts = _by_plain_id(folder / _ACTS, read_json(folder / _ACTS))
+    return _from_frames(folder, {name: newer[name] for name in names}, acts, corpus)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def distribution_files(folder: Path) -> list[Path]:
+    """The original files in `folder`, without the databases."""
+    names = (*_DATA, *_TEST_LISTS, _ACTS)
+    return [
+        *(path for name in names if (path := folder / name).exists()),
+        *_newer(folder),
+    ]
+
+
+def _newer(folder: Path) -> list[Path]:
+    """The dialogues of 2.2, of the test split where the splits have folders of their own."""
+    return sorted((folder / "test").glob(_DIALOGUES)) or sorted(folder.rglob(_DIALOGUES))
+
+
+def _read(path: Path) -> Any:
     if path.suffix != ".zip":
-        found = read_json(path)
-    else:
+        return read_json(path)
+    try:
         with zipfile.ZipFile(path) as archive:
-            found = orjson.loads(archive.read(path.stem))
-    if not isinstance(found, dict):
-        raise CorpusError(f"{path}: must map dialogue ids to goal and log")
+            return orjson.loads(archive.read(path.stem))
+    except (OSError, zipfile.BadZipFile, KeyError, orjson.JSONDecodeError) as error:
+        raise CorpusError(f"{path}: must be a zip file that holds {path.stem} ({error})") from error
+
+
+def _by_plain_id(path: Path, content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict) or not content:
+        raise CorpusError(f"{path}: must map dialogue ids to their content")
+    return {plain_id(name): dialogue for name, dialogue in content.items()}
+
+
+def _listed(folder: Path) -> list[str]:
+    """The dialogues that the test list names; none where there is no list."""
+    path = next((folder / name for name in _TEST_LISTS if (folder / name).exists()), None)
+    lines = [] if path is None else path.read_text(encoding="utf-8").split()
+    return list(dict.fromkeys(map(plain_id, lines)))
+
+
+def _frames_of(files: Iterable[Path]) -> dict[str, Any]:
+    found = {}
+    for path in files:
+        try:
+            found.update({plain_id(d["dialogue_id"]): d["turns"] for d in read_json(path)})
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CorpusError(
+                f"{path}: must be a list of dialogues, each with dialogue_id and turns ({error!r})"
+            ) from error
     return found
 
 
-def _chosen(folder: Path, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The dialogues to evaluate: those of the test list, or all."""
-    listed = next((folder / name for name in _TEST_LISTS if (folder / name).exists()), None)
-    plain = {plain_id(name): content for name, content in data.items()}
-    if listed is None:
-        return plain
-    names = [plain_id(line.strip()) for line in io.StringIO(listed.read_text()) if line.strip()]
-    if absent := [name for name in names if name not in plain]:
-        raise CorpusError(f"{listed}: names {absent[0]!r}, which the data lacks")
-    return {name: plain[name] for name in names}
+@contextmanager
+def _of_form(where: str, form: str) -> Iterator[None]:
+    """Whatever cannot be read of a dialogue is one sentence that names it."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CorpusError(f"{where} is not of the form of {form} ({error!r})") from error
 
 
-def _from_log(data: Mapping[str, Any], database: Database) -> Corpus:
+def _from_log(path: Path, data: Mapping[str, Any], database: Database) -> Corpus:
     """2.0 and 2.1: turns alternate, customer first; belief states stand with the system's turns."""
     lexicon: Lexicon | None = None
-    references, states, booked, texts = {}, {}, {}, {}
+    goals, references, states, booked, texts = {}, {}, {}, {}, {}
     for name, dialogue in data.items():
-        system = dialogue["log"][1::2]
-        said = []
-        for turn in system:
-            if "span_info" in turn:
-                said.append(_delexicalised(turn["text"], turn["span_info"]))
-            else:
-                lexicon = lexicon or Lexicon(database)
-                said.append(lexicon.hear(turn["text"]).delexicalised)
-        references[name] = [normalise.response(text) for text in said]
-        states[name] = [_state(turn["metadata"]) for turn in system]
-        booked[name] = [_booked(turn["metadata"]) for turn in system]
-        texts[name] = [
-            (user["text"], turn["text"])
-            for user, turn in zip(dialogue["log"][::2], system, strict=False)
-        ]
-    goals = {name: _goal(dialogue["goal"]) for name, dialogue in data.items()}
+        with _of_form(f"{path}: dialogue {name!r}", "MultiWOZ 2.0 and 2.1"):
+            system = dialogue["log"][1::2]
+            said = []
+            for turn in system:
+                if "span_info" in turn:
+                    said.append(_delexicalised(turn["text"], turn["span_info"]))
+                else:
+                    lexicon = lexicon or Lexicon(database)
+                    said.append(lexicon.hear(turn["text"]).delexicalised)
+            goals[name] = _goal(dialogue["goal"])
+            references[name] = [normalise.response(text) for text in said]
+            states[name] = [_state(turn["metadata"]) for turn in system]
+            booked[name] = [_booked(turn["metadata"]) for turn in system]
+            texts[name] = [
+                (user["text"], turn["text"])
+                for user, turn in zip(dialogue["log"][::2], system, strict=False)
+            ]
     return Corpus(goals, references, states, booked, database, "", texts)
 
 
@@ -179,30 +217,38 @@ def _booked(metadata: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def _from_frames(files: Sequence[Path], acts: Mapping[str, Any], older: Corpus) -> Corpus:
-    """2.2: texts, spans and states anew; goals and bookings of `older`, whose dialogues are chosen."""
-    acts = {plain_id(name): turns for name, turns in acts.items()}
+def _from_frames(
+    folder: Path, dialogues: Mapping[str, Any], acts: Mapping[str, Any], older: Corpus
+) -> Corpus:
+    """2.2: texts, spans and states anew, goals and bookings of `older`."""
     references, states, texts = {}, {}, {}
-    for path in files:
-        for dialogue in json.loads(path.read_bytes()):
-            name = plain_id(dialogue["dialogue_id"])
-            if name not in older.goals:
-                continue
-            turns = dialogue["turns"]
+    for name, turns in dialogues.items():
+        with _of_form(f"{folder}: dialogue {name!r} of 2.2, or its {_ACTS},", "MultiWOZ 2.2"):
             pairs = list(zip(turns[::2], turns[1::2], strict=False))
             references[name] = [
-                normalise.response(
-                    _by_characters(system["utterance"], acts[name][system["turn_id"]]["span_info"])
-                )
-                for _, system in pairs
+                normalise.response(_by_characters(turn["utterance"], _spans(turn, acts[name])))
+                for _, turn in pairs
             ]
             states[name] = [_frames(user["frames"]) for user, _ in pairs]
-            texts[name] = [(user["utterance"], system["utterance"]) for user, system in pairs]
-    if absent := [name for name in older.goals if name not in references]:
-        raise CorpusError(
-            f"{files[0].parent}: the dialogues of 2.2 lack {absent[0]!r} and {len(absent) - 1:,} others"
-        )
+            texts[name] = [(user["utterance"], turn["utterance"]) for user, turn in pairs]
+        if len(pairs) != len(older.references[name]):
+            raise CorpusError(
+                f"{folder}: dialogue {name!r} has {len(pairs)} turns in 2.2 and "
+                f"{len(older.references[name])} in the older file, which has the goals and bookings"
+            )
     return replace(older, references=references, states=states, texts=texts)
+
+
+def _spans(turn: Mapping[str, Any], acts: Mapping[str, Any]) -> list[Sequence[Any]]:
+    """The spans of a turn by its acts; where it has none there, those of its frames."""
+    if turn["turn_id"] in acts:
+        return list(acts[turn["turn_id"]]["span_info"])
+    return [
+        ("", slot["slot"].split("-", 1)[-1], slot["value"], slot["start"], slot["exclusive_end"])
+        for frame in turn["frames"]
+        for slot in frame.get("slots", ())
+        if "start" in slot
+    ]
 
 
 def _by_characters(text: str, spans: Iterable[Sequence[Any]]) -> str:
@@ -220,8 +266,8 @@ def _frames(frames: Iterable[Mapping[str, Any]]) -> State:
     for frame in frames:
         slots = {
             slot.split("-", 1)[1]: given[0]
-            for slot, given in frame["state"]["slot_values"].items()
-            if "dontcare" not in given
+            for slot, given in frame.get("state", {}).get("slot_values", {}).items()
+            if given and "dontcare" not in given
         }
         if slots:
             states[frame["service"]] = normalise.state(slots)

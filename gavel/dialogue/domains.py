@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from gavel.dialogue.corpus import State
 from gavel.dialogue.normalise import DOMAINS
@@ -15,6 +16,7 @@ from gavel.dialogue.normalise import DOMAINS
 _SLOT = re.compile(r"\[([\w\s\d]+)\]")
 
 
+@lru_cache(maxsize=100_000)
 def from_slots(response: str) -> tuple[str, ...]:
     """The domains that prefix the slots of a delexicalised response: `[hotel_name]` is of hotel."""
     found = dict.fromkeys(slot.split("_")[0] for slot in _SLOT.findall(response.lower()))
@@ -36,7 +38,7 @@ def from_states(states: Sequence[State]) -> list[tuple[str, ...]]:
         changed = [
             domain
             for domain, slots in state.items()
-            if slots.items() - before.get(domain, {}).items()
+            if slots is not (old := before.get(domain, {})) and slots.items() - old.items()
         ]
         if changed:
             if current not in changed:

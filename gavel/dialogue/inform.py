@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gavel.dialogue.corpus import DomainGoal, Goal, State
 from gavel.dialogue.database import SEARCHED, Database, Entities, OneLetter, one_letter_slots
@@ -17,8 +18,7 @@ PROVIDED = ("PHONE", "ADDRESS", "POST", "REFERENCE", "TRAINID")
 """What a customer may ask for, by the token that answers it."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What the metrics see of a turn: the normalised response, the state, the active domains."""
 
     response: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
@@ -18,10 +18,8 @@ import yaml
 from gavel.agreement.bootstrap import Resampling, holm
 from gavel.dialogue.figures import FIGURES, compare, estimate
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
-from gavel.dialogue.predictions import content_hash
-from gavel.dialogue.ratings import rate, read_ratings
-from gavel.dialogue.results import prediction_file
-from gavel.suite import Dialogue, Suite
+from gavel.dialogue.ratings import Ratings, rate
+from gavel.suite import Dialogue
 
 COMPARED = (STRICT, "dstc8")
 """The readings whose systems are tested against each other."""
@@ -37,7 +35,7 @@ STANDINGS = pa.schema(
         ("signature", pa.string()),
     ]
 )
-"""One row a system, reading and figure; `outdated`: the prediction file has changed or gone since."""
+"""One row a system, reading and figure; `outdated`: predictions, corpus or options have changed since."""
 
 COMPARISONS = pa.schema(
     [
@@ -64,12 +62,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def leaderboard(
-    suite: Suite, settings: Dialogue, results: Sequence[Path]
+    settings: Dialogue,
+    results: Sequence[Path],
+    ratings: Ratings | None = None,
+    outdated: Collection[str] = (),
 ) -> tuple[pa.Table, pa.Table]:
     """The standings and the comparisons of the systems whose results are in `results`.
 
-    Raises:
-        PredictionError: the table of human ratings is malformed.
+    `ratings` are people's; `outdated` names the systems whose results are made from something else than
+    what is there now, to be marked.
     """
     by_reading: dict[tuple[str, str], dict[str, Rows]] = {}
     for path in sorted(results):
@@ -80,9 +81,10 @@ def leaderboard(
         standing
         for (track, reading), systems in sorted(by_reading.items())
         for system, rows in sorted(systems.items())
-        for standing in _standings(suite, settings, system, track, reading, rows)
+        for standing in _standings(settings, system, track, reading, rows, system in outdated)
     ]
-    standings += _rated(suite, settings)
+    if ratings is not None:
+        standings += _rated(settings, ratings)
     comparisons = [
         comparison
         for (track, reading), systems in sorted(by_reading.items())
@@ -108,10 +110,8 @@ def published() -> dict[str, dict[str, float]]:
 
 
 def _standings(
-    suite: Suite, settings: Dialogue, system: str, track: str, reading: str, rows: Rows
+    settings: Dialogue, system: str, track: str, reading: str, rows: Rows, outdated: bool
 ) -> list[dict[str, Any]]:
-    file = prediction_file(suite, settings, system)
-    outdated = not file.exists() or content_hash(file) != rows[0]["predictions"]
     known = published().get(system.lower(), {}) if reading == REFERENCE else {}
     found = []
     for figure in FIGURES:
@@ -167,10 +167,7 @@ def _comparisons(
     return found
 
 
-def _rated(suite: Suite, settings: Dialogue) -> list[dict[str, Any]]:
-    if settings.ratings is None:
-        return []
-    path = suite.path(settings.ratings)
+def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
     return [
         {
             "system": system,
@@ -180,8 +177,8 @@ def _rated(suite: Suite, settings: Dialogue) -> list[dict[str, Any]]:
             **vars(rate(items, _resampling(settings))),
             "published": None,
             "outdated": False,
-            "signature": f"human|v:1|ratings:{content_hash(path)}|raters:"
+            "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"
             f"{max(map(len, items.values()))}|resamples:{settings.resamples}|seed:{settings.seed}",
         }
-        for system, items in sorted(read_ratings(path).items())
+        for system, items in sorted(ratings.systems.items())
     ]

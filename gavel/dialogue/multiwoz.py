@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -81,6 +82,8 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     )
     readings = {STRICT: options, REFERENCE: options.model_copy(update=AS_PUBLISHED)}
     strict_gold = _uses_gold(prepared, options)
+    letters = _letters(prepared.own_states)
+    by_letter = _letters(corpus.states) if strict_gold else letters
     seen: dict[str, list[Seen]] = {}
     rows: list[dict[str, Any]] = []
     for reading, chosen in readings.items():
@@ -94,7 +97,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
                     rows.append(_missing_row(name, reading, corpus, prepared))
                 continue
             row = strictly.get(name) if gold == strict_gold else None
-            if row is not None and not _hangs_on_a_letter(row, goal, seen[name]):
+            if row is not None and not _hangs_on_a_letter(row, goal, name in by_letter):
                 rows.append({**row, "reading": reading})
                 continue
             outcome = judge(
@@ -111,7 +114,7 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
     return Evaluation(
         predictions.system,
         [{"system": predictions.system, "track": "multiwoz", **row} for row in rows],
-        _notes(predictions, corpus, prepared),
+        _notes(predictions, corpus, prepared, letters),
         {
             reading: _signature(predictions, corpus, chosen, prepared)
             for reading, chosen in readings.items()
@@ -121,10 +124,22 @@ def evaluate(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
 
 def as_seen(
     predictions: Predictions, corpus: Corpus, options: DialogueOptions
-) -> dict[str, list[Seen]]:
-    """Every turn as the strict reading sees it, to be shown beside the verdict."""
+) -> tuple[dict[str, list[Seen]], dict[str, list[list[str]]]]:
+    """Every turn as the strict reading sees it, to be shown beside the verdict.
+
+    Of lexicalised responses besides, the entities that each turn named though neither the results given
+    nor the own state has them.
+    """
     prepared = _prepare(predictions, corpus, options)
-    return _seen(predictions, corpus, options, prepared, _uses_gold(prepared, options))
+    seen = _seen(predictions, corpus, options, prepared, _uses_gold(prepared, options))
+    unfounded = {
+        name: [
+            [e for e, right in zip(each.entities, each.consistent, strict=True) if not right]
+            for each in heard
+        ]
+        for name, heard in prepared.heard.items()
+    }
+    return seen, unfounded
 
 
 def _check(predictions: Predictions, corpus: Corpus, options: DialogueOptions) -> None:
@@ -173,8 +188,12 @@ def _prepare(predictions: Predictions, corpus: Corpus, options: DialogueOptions)
 
 
 def _delexicalised(predictions: Predictions) -> bool:
-    """Whether any response holds a slot; a system that names real entities writes none."""
-    return any(
+    """Whether any response holds a slot; a system that names real entities writes none.
+
+    Nor does one that says nothing at all, which is neither.
+    """
+    said = any(turn.response.strip() for turns in predictions.dialogues.values() for turn in turns)
+    return not said or any(
         slot in normalise.SLOT_TOKENS
         for turns in predictions.dialogues.values()
         for turn in turns
@@ -238,11 +257,10 @@ def _bleu(
     ]
     counts = bleu.statistics([own for own, _ in pairs], [gold for _, gold in pairs])
     lengths = [min(len(turns), len(references[name])) for name, turns in said.items()]
-    ends = np.cumsum(lengths)
-    return {
-        name: counts[end - length : end].sum(axis=0)
-        for name, length, end in zip(said, lengths, ends, strict=True)
-    }
+    sums = np.zeros((len(counts) + 1, bleu.STATISTICS), dtype=np.int64)
+    np.cumsum(counts, axis=0, out=sums[1:])
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return dict(zip(said, sums[ends] - sums[ends - lengths], strict=True))
 
 
 def _row(name: str, reading: str, outcome: Outcome, counts: NDArray[np.int64]) -> dict[str, Any]:
@@ -258,13 +276,26 @@ def _row(name: str, reading: str, outcome: Outcome, counts: NDArray[np.int64]) -
     }
 
 
-def _hangs_on_a_letter(row: Mapping[str, Any], goal: Goal, turns: Sequence[Seen]) -> bool:
+def _hangs_on_a_letter(row: Mapping[str, Any], goal: Goal, in_a_state: bool) -> bool:
     """Whether a value of one letter decides anything, so that the readings may differ."""
     return bool(
-        (row["tracking"] or {}).get("one_letter")
+        in_a_state
+        or (row["tracking"] or {}).get("one_letter")
         or any(one_letter_slots(domain, wanted.informable) for domain, wanted in goal.items())
-        or any(one_letter_slots(d, slots) for turn in turns for d, slots in turn.state.items())
     )
+
+
+def _letters(
+    states: Mapping[str, Sequence[State | None]],
+) -> dict[str, list[tuple[int, str, str, str]]]:
+    """The dialogues whose states name something by one letter: turn, domain, slot, value."""
+    found: dict[str, list[tuple[int, str, str, str]]] = {}
+    for name, turns in states.items():
+        for number, state in enumerate(turns, 1):
+            for domain, slots in (state or {}).items():
+                for slot in one_letter_slots(domain, slots):
+                    found.setdefault(name, []).append((number, domain, slot, str(slots[slot])))
+    return found
 
 
 def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -> dict[str, Any]:
@@ -310,7 +341,12 @@ def _consistency(heard: Sequence[Heard] | None) -> dict[str, Any]:
     }
 
 
-def _notes(predictions: Predictions, corpus: Corpus, prepared: _Prepared) -> list[str]:
+def _notes(
+    predictions: Predictions,
+    corpus: Corpus,
+    prepared: _Prepared,
+    by_letter: Mapping[str, Sequence[tuple[int, str, str, str]]],
+) -> list[str]:
     """What a person should know beside the figures, a sentence each."""
     notes = []
     if missing := [name for name in corpus.goals if name not in predictions.dialogues]:
@@ -343,11 +379,9 @@ def _notes(predictions: Predictions, corpus: Corpus, prepared: _Prepared) -> lis
             + _some([f"{slot!r} ({count:,})" for slot, count in unknown.most_common()])
         )
     letters = [
-        f"{name!r} turn {number} {domain}-{slot} {slots[slot]!r}"
-        for name, states in prepared.own_states.items()
-        for number, state in enumerate(states, 1)
-        for domain, slots in (state or {}).items()
-        for slot in one_letter_slots(domain, slots)
+        f"{name!r} turn {number} {domain}-{slot} {given!r}"
+        for name, turns in by_letter.items()
+        for number, domain, slot, given in turns
     ]
     if letters:
         notes.append(
@@ -372,11 +406,15 @@ def _signature(
         "oneletter": options.one_letter_values,
         "domains": options.active_domains,
         "responses": "lexicalised" if prepared.lexicalised else "delexicalised",
-        "rapidfuzz": version("rapidfuzz"),
-        "sacremoses": version("sacremoses"),
+        **_versions(),
         "bleu": bleu.signature(),
     }
     return "multiwoz|v:1|" + "|".join(f"{key}:{given}" for key, given in parts.items())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {library: version(library) for library in ("rapidfuzz", "sacremoses")}
 
 
 def _some(items: Sequence[str]) -> str:

@@ -69,9 +69,10 @@ def response(text: str) -> str:
     return round_trip(tokens.replace("-s", "").replace("-ly", ""))
 
 
-def unknown_slots(text: str) -> list[str]:
+@lru_cache(maxsize=100_000)
+def unknown_slots(text: str) -> tuple[str, ...]:
     """The slot names of a response that stand for no token."""
-    return [name for name in SLOT.findall(text.lower()) if name not in SLOT_TOKENS]
+    return tuple(name for name in SLOT.findall(text.lower()) if name not in SLOT_TOKENS)
 
 
 @lru_cache(maxsize=10_000)
@@ -81,9 +82,17 @@ def slot_name(name: str) -> str:
     return {"arriveby": "arrive", "leaveat": "leave"}.get(plain, plain)
 
 
-def state(slots: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The state of one domain with its slot names and values in one spelling."""
-    return {(name := slot_name(slot)): value(name, given) for slot, given in slots.items()}
+def state(slots: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """The state of one domain with its slot names and values in one spelling.
+
+    Equal states, such as those of the turns of a dialogue in which nothing changes, are one object.
+    """
+    return _state(tuple(slots.items()))
+
+
+@lru_cache(maxsize=100_000)
+def _state(slots: tuple[tuple[str, str | None], ...]) -> Mapping[str, str | None]:
+    return {(name := slot_name(slot)): value(name, given) for slot, given in slots}
 
 
 @lru_cache(maxsize=100_000)

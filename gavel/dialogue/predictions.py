@@ -85,6 +85,14 @@ class _Repeated(ValueError):
     pass
 
 
+HALF = "holds half a surrogate pair, which is no text; accepted: valid Unicode"
+
+
+def is_text(text: str) -> bool:
+    """Whether `text` can be written: JSON's escapes can make halves of surrogate pairs, which cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def content_hash(path: Path) -> str:
     """The fingerprint of a prediction file: a hash of its bytes."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -104,10 +112,14 @@ def read_document(path: Path) -> dict[str, Any]:
         raise PredictionError(f"{path}: {error} stands there more than once") from error
     except (ValueError, RecursionError) as error:
         raise PredictionError(f"{path}: is no JSON: {error}") from error
-    if not isinstance(document, dict) or not document:
+    if not isinstance(document, dict):
         raise PredictionError(f"{path}: must be an object of dialogue ids, found {_kind(document)}")
+    if not document:
+        raise PredictionError(f"{path}: holds no dialogue; accepted: one or more, by their ids")
     plain: dict[str, Any] = {}
     for name, content in document.items():
+        if not is_text(name):
+            raise PredictionError(f"{path}: dialogue {name!r}: {HALF}")
         if plain_id(name) in plain:
             raise PredictionError(
                 f"{path}: dialogue {plain_id(name)!r} stands there more than once"

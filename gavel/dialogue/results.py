@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,10 @@ RESULTS_VALID = pandera.DataFrameSchema(
 """What every row of results satisfies."""
 
 
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+"""What can name a system; Dagster gives other characters a meaning in partition keys."""
+
+
 def write_results(suite: Suite, settings: Dialogue, system: str, path: Path) -> list[str]:
     """Evaluate `system` from its prediction file and write its rows; return what to tell a person.
 
@@ -105,10 +110,17 @@ def prediction_file(suite: Suite, settings: Dialogue, system: str) -> Path:
     return suite.path(settings.predictions) / f"{system}.json"
 
 
-def systems(suite: Suite, settings: Dialogue) -> list[str]:
-    """The systems that have a prediction file now, in alphabetical order."""
+def systems(suite: Suite, settings: Dialogue) -> tuple[list[str], list[str]]:
+    """The systems that have a prediction file now, in alphabetical order; and why others have none of it."""
     folder = suite.path(settings.predictions)
-    return sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
+    stems = sorted(path.stem for path in folder.glob("*.json") if not path.name.startswith("."))
+    named = [stem for stem in stems if NAME.fullmatch(stem)]
+    refused = [
+        f"{folder / stem}.json: {stem!r} cannot name a system; accepted: letters, digits, _ . and -"
+        for stem in stems
+        if not NAME.fullmatch(stem)
+    ]
+    return named, refused
 
 
 def _batches(

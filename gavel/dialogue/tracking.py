@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gavel.dialogue.corpus import State
@@ -11,6 +11,9 @@ from gavel.dialogue.fuzzy import partial_ratio
 
 VALUE_RATIO = 95
 """Two values are the same where their partial ratio is above this."""
+
+
+_NOTHING: Mapping[str, str | None] = {}
 
 
 @dataclass
@@ -38,27 +41,33 @@ def track(predicted: Sequence[State], gold: Sequence[State], one_letter: OneLett
     """
     counts = Tracking()
     for own, reference in zip(predicted, gold, strict=True):
-        ours, theirs = _flat(own), _flat(reference)
-        right = 0
-        for key in ours.keys() & theirs.keys():
-            alike, by_letter = _same(ours[key], theirs[key])
-            counts.one_letter += by_letter
-            right += alike and not (by_letter and one_letter == "equal")
+        right = said = asked = 0
+        for domain in own.keys() | reference.keys():
+            ours, theirs = own.get(domain, _NOTHING), reference.get(domain, _NOTHING)
+            said += (known := _known(ours))
+            if ours == theirs:
+                asked += known
+                right += known
+                continue
+            asked += _known(theirs)
+            for slot in ours.keys() & theirs.keys():
+                one, other = ours[slot], theirs[slot]
+                if one is None or other is None:
+                    continue
+                alike, by_letter = _same(one, other)
+                counts.one_letter += by_letter
+                right += alike and not (by_letter and one_letter == "equal")
         counts.turns += 1
-        counts.joint += right == len(ours) == len(theirs)
+        counts.joint += right == said == asked
         counts.right += right
-        counts.spurious += len(ours) - right
-        counts.missed += len(theirs) - right
+        counts.spurious += said - right
+        counts.missed += asked - right
     return counts
 
 
-def _flat(state: State) -> dict[tuple[str, str], str]:
-    return {
-        (domain, slot): value
-        for domain, slots in state.items()
-        for slot, value in slots.items()
-        if value is not None
-    }
+def _known(slots: Mapping[str, str | None]) -> int:
+    values = slots.values()
+    return len(values) if None not in values else sum(value is not None for value in values)
 
 
 def _same(one: str, other: str) -> tuple[bool, bool]:

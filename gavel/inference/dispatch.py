@@ -9,10 +9,12 @@ stops, and what is in flight is given up.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gavel.errors import EvaluatorOutage, EvaluatorRefused
@@ -27,6 +29,11 @@ _BACKOFF = 0.5
 _LONGEST_BACKOFF = 30.0
 _THROTTLES_PER_RETRY = 4
 """A throttled try says "later", not "no": it has a budget of its own, this many times the retries."""
+_COLLECTED_AFTER = 20_000
+"""Objects made before the garbage collector looks for cycles. At its usual 700 it walks the requests in
+flight again and again, for a quarter of all CPU time."""
+_REFUSED = 3
+"""Requests that, all refused, tell of the settings and not of a record."""
 _STARVED = 120.0
 """Seconds without any success, or asked for by Retry-After, that make throttling an outage."""
 
@@ -139,14 +146,20 @@ def dispatch(
 
     Raises:
         EvaluatorOutage: most tries fail, or the last request got no answer and the probe fails too.
-        EvaluatorRefused: as `send` raises it, or most tries are refused for good.
+        EvaluatorRefused: as `send` raises it, or most tries, or all requests, are refused for good.
     """
     loop = asyncio.new_event_loop()
     dispatcher = _Dispatcher(iter(requests), send, limits, endpoint)
     try:
-        while batch := loop.run_until_complete(dispatcher.next_batch()):
-            yield batch
+        with _rare_collections():
+            while batch := loop.run_until_complete(dispatcher.next_batch()):
+                yield batch
         if failed := dispatcher.failed:
+            if dispatcher.refused >= max(len(failed), _REFUSED) and not dispatcher.answered:
+                raise EvaluatorRefused(
+                    f"{endpoint}: refused all {len(failed)} requests, the last with {failed[-1].detail}; "
+                    "check the evaluator's settings in suite.yaml"
+                )
             if not dispatcher.answering:
                 loop.run_until_complete(probe())
             yield failed
@@ -155,6 +168,16 @@ def dispatch(
         loop.run_until_complete(close())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(before[0] and max(before[0], _COLLECTED_AFTER), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Dispatcher:
@@ -168,8 +191,12 @@ class _Dispatcher:
         endpoint: str,
     ) -> None:
         self.failed: list[Answer] = []
+        self.refused = 0
+        """Requests refused for good, though not for their very content."""
+        self.answered = False
+        """Whether any request was answered."""
         self.answering = False
-        """Whether the request that ended last was answered, be it by a refusal of that request."""
+        """Whether the request that ended last was answered, be it by a refusal of its very content."""
         self._requests = requests
         self._send = send
         self._limits = limits
@@ -243,7 +270,9 @@ class _Dispatcher:
                 pause = self._failed_try(fault, len(retries) - throttles, throttles)
                 if pause is None:
                     self.failed.append(_failure(request, fault, retries))
-                    self.answering = not fault.retryable
+                    # An overflow or a filter is an answer to this question; any other refusal may be to all.
+                    self.answering = fault.failure in ("context_overflow", "content_filter")
+                    self.refused += not fault.retryable and fault.failure == "transport"
                     return
                 retries.append(fault.code)
                 throttles += fault.throttled
@@ -252,7 +281,7 @@ class _Dispatcher:
             now = time.monotonic()
             answer.latency_ms = (now - started) * 1000
             answer.retries = retries
-            self.answering = True
+            self.answered = self.answering = True
             self._last_success = now
             self._breaker.record(failed=False)
             self._concurrency.succeeded(now - started)

@@ -6,7 +6,6 @@ An answer's text is the vector: base64 of little-endian 32-bit floats.
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 import numpy as np
 import orjson
@@ -31,9 +30,6 @@ class OpenAIEmbeddings(OpenAICompatible):
     def _body(self, request: Request, mode: str) -> bytes:
         text = request.messages[0].content
         return orjson.dumps({"model": request.question.model, "input": [text]})
-
-    def _probing(self) -> dict[str, Any]:
-        return {"model": self._evaluator.model, "input": ["probe"]}
 
     def _read(self, request: Request, content: bytes) -> Answer:
         try:

@@ -19,10 +19,11 @@ from typing import IO
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gavel.errors import StoreError
-from gavel.inference.request import Answer
+from gavel.inference.request import Answer, Failure
 from gavel.store.files import write_failure
 from gavel.store.tables import quoted, session, write_batches, write_query
 
@@ -40,6 +41,7 @@ SCHEMA = pa.schema(
         ("completion_tokens", pa.int64()),
         ("latency_ms", pa.float64()),
         ("model_revision", pa.string()),
+        ("logprobs", pa.string()),
         ("answered_at", pa.timestamp("us", tz="UTC")),
         ("worker", pa.string()),
         ("run_id", pa.string()),
@@ -49,6 +51,8 @@ SCHEMA = pa.schema(
 
 _ANSWER_FIELDS = [field.name for field in fields(Answer)]
 _SEGMENT_ROWS = 5_000
+_ON_ITS_WAY: tuple[Failure, ...] = ("timeout", "transport")
+"""Failures that tell nothing of the question: another time there may be an answer."""
 
 
 class Ledger:
@@ -67,11 +71,12 @@ class Ledger:
         """Recover what killed writers left, open a tail, and seal it on the way out.
 
         Raises:
-            StoreError: the disk is full or the folder cannot be written; a tail not sealed stays.
+            StoreError: another process asks as this `worker`; the disk is full or the folder cannot be
+                written, and a tail not sealed stays.
         """
         with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        with _scope_lock(folder, fcntl.LOCK_SH):
+        with _scope_lock(folder, fcntl.LOCK_SH), _worker_lock(folder, worker):
             with _writing(folder):
                 recover(folder)
                 ledger = cls(folder, run_id, worker)
@@ -110,11 +115,15 @@ class Ledger:
             self._lines = 0
 
     def answered(self) -> set[tuple[str, int]]:
-        """The (request_hash, attempt) of every answer in the segments, this writer's own included."""
+        """The (request_hash, attempt) of every answer in the segments, this writer's own included.
+
+        A request that failed on its way has none: it is asked again whenever it is needed again.
+        """
         self.seal()
         known: set[tuple[str, int]] = set()
         for segment in segments(self.folder):
-            keys = pq.read_table(segment, columns=["request_hash", "attempt"])
+            keys = pq.read_table(segment, columns=["request_hash", "attempt", "failure"])
+            keys = keys.filter(pc.invert(pc.is_in(keys["failure"], pa.array(_ON_ITS_WAY))))
             known.update(
                 zip(keys["request_hash"].to_pylist(), keys["attempt"].to_pylist(), strict=True)
             )
@@ -151,7 +160,9 @@ def compact(folder: Path) -> bool:
             old = segments(folder)
             target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
             with session(spill=folder / ".spill") as connection:
-                query = f"{latest(old)} ORDER BY request_hash, attempt"
+                # Segments of before a column was added lack it.
+                every = f"SELECT * EXCLUDE (filename, file_row_number) FROM {stored([])}"
+                query = f"({latest(old)} UNION ALL BY NAME {every}) ORDER BY request_hash, attempt"
                 write_query(target, connection, query, SCHEMA)
             for segment in old:
                 segment.unlink()
@@ -161,7 +172,9 @@ def compact(folder: Path) -> bool:
 
 
 def latest(files: Sequence[Path], attempt: int | None = None) -> str:
-    """SQL that selects each answer of `files` once (the first received, should a key be there twice).
+    """SQL that selects each answer of `files` once, should a key be there twice.
+
+    A request that failed on its way may have been asked again: its answer counts, else the first received.
 
     With `attempt`, only the answers of that attempt.
     """
@@ -177,9 +190,10 @@ def places(files: Sequence[Path], attempt: int | None = None) -> str:
     They are decided on by the keys alone: a window over whole rows would hold every text.
     """
     where = "" if attempt is None else f"WHERE attempt = {attempt} "
+    failed = f"coalesce(failure IN {_ON_ITS_WAY}, false)"
     return (
         "SELECT request_hash, first[1] AS filename, first[2] AS file_row_number FROM (SELECT request_hash, "
-        "arg_min((filename, file_row_number), (answered_at, run_id, filename)) AS first "
+        f"arg_min((filename, file_row_number), ({failed}, answered_at, run_id, filename)) AS first "
         f"FROM {stored(files)} {where}GROUP BY request_hash, attempt)"
     )
 
@@ -187,7 +201,8 @@ def places(files: Sequence[Path], attempt: int | None = None) -> str:
 def stored(files: Sequence[Path]) -> str:
     """SQL for every row of `files`, with its filename and file_row_number."""
     if files:
-        return f"read_parquet({quoted(*files)}, filename = true, file_row_number = true)"
+        options = "filename = true, file_row_number = true, union_by_name = true"
+        return f"read_parquet({quoted(*files)}, {options})"
     columns = [f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA]
     columns += ["NULL::VARCHAR AS filename", "NULL::BIGINT AS file_row_number"]
     return f"(SELECT {', '.join(columns)} WHERE false)"
@@ -209,6 +224,28 @@ def _scope_lock(folder: Path, kind: int) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+@contextmanager
+def _worker_lock(folder: Path, worker: str) -> Iterator[None]:
+    """Held by the one process that asks as `worker`: a second would ask everything once more."""
+    path = folder / f"{worker.replace('/', '_')}.lock"
+    while True:
+        with path.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StoreError(
+                    f"{folder}: another run is asking for {worker} already; wait until it has ended and run "
+                    "again: its answers are used"
+                ) from error
+            # Whoever held it before may have removed it since it was opened: then it is no one's.
+            if os.fstat(lock.fileno()).st_nlink:
+                try:
+                    yield
+                finally:
+                    path.unlink()
+                return
 
 
 def _locked_tail(folder: Path) -> tuple[Path, IO[bytes]]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from time import time
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,12 +20,13 @@ import orjson
 from gavel.errors import EvaluatorOutage, EvaluatorRefused
 from gavel.inference.dispatch import Limits, TransportFault, dispatch
 from gavel.inference.http import AiohttpClient
-from gavel.inference.request import Answer, Question, Request
+from gavel.inference.request import Answer, Decoding, Message, Question, Request
 from gavel.suite import Evaluator
 
 _NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
 """What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""
 _THROTTLING = (429, 503)
+_NO_SUCH_ROUTE = (400, 404, 405, 422, 501)
 _OVERFLOW = (
     "context_length_exceeded",
     "context length",
@@ -138,44 +140,42 @@ class OpenAICompatible:
         return key
 
     async def _probe(self, client: openai.AsyncOpenAI) -> None:
-        """List the models, then ask for one token: a server may list them and complete nothing."""
+        """List the models, then ask for two letters: a server may list them and complete nothing.
+
+        The question has the evaluator's own decoding settings and no schema: whoever refuses it refuses all.
+        """
         try:
             try:
                 await client.get("/models", cast_to=httpx2.Response)
             except openai.APIStatusError as error:
                 # A server without this route may be up all the same.
-                if error.status_code not in (404, 405):
-                    raise
-            await client.post(self._route, body=self._probing(), cast_to=httpx2.Response)
-        except (
-            openai.AuthenticationError,
-            openai.PermissionDeniedError,
-            openai.NotFoundError,
-        ) as error:
-            raise self._refused(error) from error
-        except openai.APIStatusError as error:
-            # What it makes of this question does not matter: it reads and answers.
-            if error.status_code in _THROTTLING or error.status_code >= 500:
+                if error.status_code not in _NO_SUCH_ROUTE:
+                    raise self._status_fault(error) from error
+            except (openai.APIConnectionError, aiohttp.ClientError) as error:
+                raise TransportFault("connection", _connection_detail(error)) from error
+            await self._send(client, self._probing, "none")
+        except TransportFault as fault:
+            if fault.failure in ("context_overflow", "content_filter"):
+                return  # it reads and answers
+            told = fault.code.replace("http_", "answers HTTP ")
+            told = told if told != fault.code else "does not answer"
+            if fault.retryable:
                 raise EvaluatorOutage(
-                    f"{self._endpoint}: answers HTTP {error.status_code} to a probe ({_reason(error)}); "
-                    "run again when the endpoint is back"
-                ) from error
-        except (openai.APIConnectionError, aiohttp.ClientError) as error:
-            raise EvaluatorOutage(
-                f"{self._endpoint}: does not answer ({_connection_detail(error)}); "
-                "check base_url, and run again when the endpoint is back"
-            ) from error
+                    f"{self._endpoint}: {told} to a probe ({fault.detail}); check base_url, and run again when "
+                    "the endpoint is back"
+                ) from fault
+            raise EvaluatorRefused(
+                f"{self._endpoint}: {told} to the plainest question ({fault.detail}), so it would refuse every "
+                "request; check the evaluator's settings in suite.yaml, above all `model` and `extra_body`"
+            ) from fault
 
-    def _probing(self) -> dict[str, Any]:
-        """The cheapest body that the route takes."""
-        return {
-            "model": self._evaluator.model,
-            "messages": [
-                {"role": "system", "content": "Reply with OK."},
-                {"role": "user", "content": "Are you there?"},
-            ],
-            "max_tokens": 1,
-        }
+    @cached_property
+    def _probing(self) -> Request:
+        evaluator = self._evaluator
+        extra = tuple(sorted(evaluator.extra_body.items()))
+        decoding = Decoding(evaluator.temperature, evaluator.max_tokens, evaluator.seed, extra)
+        question = Question(evaluator.model, decoding, "Reply with OK.")
+        return question.request((Message("user", "Are you there?"),), 1)
 
     def _read(self, request: Request, content: bytes) -> Answer:
         """The answer in a reply. Raises TransportFault: the reply is none of the route's."""
@@ -220,15 +220,15 @@ class OpenAICompatible:
     def _status_fault(self, error: openai.APIStatusError) -> Exception:
         """What an HTTP status says: of this try, of this request, or of every request."""
         status, reason = error.status_code, _reason(error)
-        if status in (401, 402, 403, 404) or "insufficient_quota" in reason:
-            return self._refused(error)
         code = f"http_{status}"
         lowered = reason.lower()
-        if status in (400, 413, 422):
-            if status == 413 or any(sign in lowered for sign in _OVERFLOW):
-                return TransportFault(code, reason, failure="context_overflow", retryable=False)
-            if any(sign in lowered for sign in _FILTERED):
-                return TransportFault(code, reason, failure="content_filter", retryable=False)
+        # Some gateways forbid (403) the one prompt that their filter stopped.
+        if status in (400, 403, 422) and any(sign in lowered for sign in _FILTERED):
+            return TransportFault(code, reason, failure="content_filter", retryable=False)
+        if status in (401, 402, 403, 404) or "insufficient_quota" in reason:
+            return self._refused(error)
+        if status == 413 or (status in (400, 422) and any(sign in lowered for sign in _OVERFLOW)):
+            return TransportFault(code, reason, failure="context_overflow", retryable=False)
         if status in _THROTTLING:
             wait = _retry_after(error.response.headers.get("retry-after"))
             return TransportFault(code, reason, throttled=True, retry_after=wait)
@@ -298,6 +298,7 @@ def _answer(request: Request, content: bytes) -> Answer:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
             model_revision=_revision(reply),
+            logprobs=_logprobs(choice.get("logprobs")),
         )
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
         shown = content[:80].decode("utf-8", "replace")
@@ -307,6 +308,32 @@ def _answer(request: Request, content: bytes) -> Answer:
 def _text(value: Any) -> str | None:
     """A field that should be text; anything else as the JSON it came as."""
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _logprobs(found: Any) -> str | None:
+    """The log-probabilities as the ledger keeps them; None where there are none, or none that can be read.
+
+    Of the alternatives to a token only those with a digit are kept: only of a score is an expectation taken.
+    """
+    content = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(content, list):
+        return None
+    try:
+        tokens = [
+            [
+                token["token"],
+                float(token["logprob"]),
+                {
+                    other["token"]: float(other["logprob"])
+                    for other in token.get("top_logprobs") or ()
+                    if any(map(str.isdigit, other["token"]))
+                },
+            ]
+            for token in content
+        ]
+        return orjson.dumps(tokens).decode()
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _count(value: Any) -> int | None:

@@ -100,7 +100,8 @@ class Answer:
     """What came back for one request: the model's text, or the transport's failure.
 
     `retries` names what each repeated try ran into (`http_429`, `timeout`, ...); `latency_ms` is the
-    time of the last try alone; `answered_at` is in seconds since 1970, UTC.
+    time of the last try alone; `logprobs` is JSON, of each token itself, its log-probability, and
+    those of the numbers that could have stood there; `answered_at` is in seconds since 1970, UTC.
     """
 
     request_hash: str
@@ -115,6 +116,7 @@ class Answer:
     completion_tokens: int | None = None
     latency_ms: float | None = None
     model_revision: str | None = None
+    logprobs: str | None = None
     answered_at: float = field(default_factory=time.time)
 
 

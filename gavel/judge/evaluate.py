@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,9 @@ import pyarrow.parquet as pq
 from gavel.errors import StoreError
 from gavel.inference.ask import Asked, ask
 from gavel.inference.budget import Spending
-from gavel.inference.ledger import Ledger, places, segments, stored
+from gavel.inference.ledger import Ledger, latest, places, segments, stored
 from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
+from gavel.judge.confidence import TOP, by_samples, by_tokens
 from gavel.judge.prompts import RECORD_COLUMNS, Fault, Prompts, Record
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import verdict_schema
@@ -70,18 +72,25 @@ class Judge:
         settings = self.evaluator.model_dump(
             include={"backend", "model", "temperature", "seed", "max_tokens", "extra_body"}
         )
+        if self.evaluator.confidence != "stated":
+            settings |= self.evaluator.model_dump(include={"confidence", "samples"})
         return hashlib.sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
-    def question(self, max_tokens: int) -> Question:
-        """What all requests of this judge share, with room for `max_tokens` of answer."""
+    def question(self, max_tokens: int, sample: int = 0) -> Question:
+        """What all requests of this judge share, with room for `max_tokens` of answer.
+
+        `sample` is 0 for the answer that counts, from 1 on for the further ones that are only compared with it.
+        """
         evaluator = self.evaluator
         extra = dict(evaluator.extra_body)
+        if evaluator.confidence == "logprobs":
+            extra = {"logprobs": True, "top_logprobs": TOP, **extra}
         if evaluator.backend == "heuristic":
             # Rules read the rubric itself, also what no message shows.
             extra["rubric_hash"] = self.rubric.hash
-        decoding = Decoding(
-            evaluator.temperature, max_tokens, evaluator.seed, tuple(sorted(extra.items()))
-        )
+        # Another seed is another request, so that the further answers are kept beside the first.
+        seed = evaluator.seed if not sample else (evaluator.seed or 0) + sample
+        decoding = Decoding(evaluator.temperature, max_tokens, seed, tuple(sorted(extra.items())))
         schema = self.rubric.response_schema()
         return Question(evaluator.model, decoding, self.prompts.system, schema, self.rubric.task)
 
@@ -203,6 +212,8 @@ class Asker:
         self._attempt = attempt
         tokens = judge.evaluator.max_tokens
         self._question = judge.question(tokens)
+        samples = judge.evaluator.samples if judge.evaluator.confidence == "sampled" else 1
+        self._samples = [judge.question(tokens, sample) for sample in range(1, samples)]
         # After a cut answer there is twice the room, at each attempt; decoding is part of the hash.
         self._roomier = judge.question(tokens * 2 ** (attempt - 1))
 
@@ -211,6 +222,14 @@ class Asker:
         question = self._roomier if "truncated" in previous.faults else self._question
         messages = _messages(self._judge.prompts, record, previous)
         return question.request(messages, self._attempt, (self._judge.rubric, record))
+
+    def further(self, record: Record, previous: Previous) -> list[Request]:
+        """The same asked again, where confidence is by repeated answers."""
+        if not self._samples:
+            return []
+        messages = _messages(self._judge.prompts, record, previous)
+        subject = (self._judge.rubric, record)
+        return [each.request(messages, self._attempt, subject) for each in self._samples]
 
 
 def _messages(prompts: Prompts, record: Record, previous: Previous) -> tuple[Message, ...]:
@@ -233,13 +252,19 @@ def _requests(
         columns = [batch.column(name).to_pylist() for name in RECORD_COLUMNS]
         records = (Record(*values) for values in zip(*columns, strict=True))
         hashes: list[str] = []
+        further: list[list[str]] = []
         for record, previous in zip(records, _previous(batch, attempt), strict=True):
             request = asker.request(record, previous)
             hashes.append(request.request_hash)
             yield request
+            again = asker.further(record, previous)
+            further.append([each.request_hash for each in again])
+            yield from again
         places = [batch.column(name) for name in _PLACE]
-        names = [*_PLACE, "request_hash"]
-        work.append(pa.RecordBatch.from_arrays([*places, pa.array(hashes, pa.string())], names))
+        made = [pa.array(hashes, pa.string()), pa.array(further, pa.list_(pa.string()))]
+        work.append(
+            pa.RecordBatch.from_arrays([*places, *made], [*_PLACE, "request_hash", "further"])
+        )
 
 
 def _previous(batch: pa.RecordBatch, attempt: int) -> Iterable[Previous]:
@@ -285,12 +310,33 @@ def _verdicts(
                 "ORDER BY shard_row"
             )
             for batch in joined.to_arrow_reader(_BATCH):
-                yield _read_batch(judge, batch, attempt, ledger.run_id, schema, judged)
+                # Asked of a cursor of its own: another query of the connection would end the reader.
+                samples = _samples(judge, connection.cursor(), files, batch, attempt)
+                yield _read_batch(judge, batch, samples, attempt, ledger.run_id, schema, judged)
+
+
+def _samples(
+    judge: Judge,
+    connection: duckdb.DuckDBPyConnection,
+    files: Sequence[Path],
+    batch: pa.RecordBatch,
+    attempt: int,
+) -> dict[str, dict[str, Any]]:
+    """The values of the valid ones among the further answers of `batch`, by request_hash."""
+    if judge.evaluator.confidence != "sampled":
+        return {}
+    connection.register("further", pa.table({"request_hash": batch.column("further").flatten()}))
+    rows = connection.sql(
+        f"SELECT * FROM ({latest(files, attempt)}) SEMI JOIN further USING (request_hash)"
+    ).to_arrow_table()
+    readings = {row["request_hash"]: read_answer(row, judge.rubric) for row in rows.to_pylist()}
+    return {name: reading.values for name, reading in readings.items() if reading.valid}
 
 
 def _read_batch(
     judge: Judge,
     batch: pa.RecordBatch,
+    samples: Mapping[str, Mapping[str, Any]],
     attempt: int,
     run_id: str,
     schema: pa.Schema,
@@ -311,6 +357,7 @@ def _read_batch(
         tokens_in, tokens_out = row["prompt_tokens"], row["completion_tokens"]
         row.update(
             reading.values,
+            **_sureness(judge, row, reading, samples),
             status="valid" if reading.valid else "invalid",
             faults=[fault.code for fault in reading.faults],
             fault_detail="\n".join(" ".join(f.detail.split()) for f in reading.faults) or None,
@@ -335,6 +382,33 @@ def _read_batch(
         ],
         schema=schema,
     )
+
+
+def _sureness(
+    judge: Judge,
+    row: Mapping[str, Any],
+    reading: Reading,
+    samples: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Confidence by field and its mean, in place of what the model says; nothing where it is only said.
+
+    None where the server gives no probabilities, or no further answer is valid: sources are never mixed.
+    """
+    rubric, source = judge.rubric, judge.evaluator.confidence
+    if source == "stated":
+        return {}
+    found = []
+    if not reading.valid:
+        pass
+    elif source == "logprobs":
+        found = by_tokens(row["text"], row.get("logprobs"), reading.values, rubric)
+    else:
+        again = [samples[name] for name in row["further"] if name in samples]
+        found = by_samples([reading.values, *again], rubric)
+    return {
+        "confidence": sum(each.confidence for each in found) / len(found) if found else None,
+        "field_confidence": [asdict(each) for each in found] or None,
+    }
 
 
 def _codes(reading: Reading) -> set[str]:

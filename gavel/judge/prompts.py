@@ -95,6 +95,19 @@ class Prompts:
             self.user(record)
         self.repair([Fault("wrong_type", "detail")])
 
+    def check_fenced(self) -> None:
+        """Check that whatever a customer or an agent wrote goes through the filter `fence`.
+
+        Raises:
+            RubricError: the template shows a field as it is, where it could pass for instructions.
+        """
+        shown = self.user(Record(**{name: f"<{name}>" for name in RECORD_COLUMNS}))  # type: ignore[arg-type]
+        if bare := [name for name in RECORD_COLUMNS if f"<{name}>" in shown]:
+            raise RubricError(
+                f"{self._origin}/judge.j2: shows record.{bare[0]} as it is, so that a customer's words could "
+                f"pass for instructions; accepted: {{{{ record.{bare[0]} | fence }}}}"
+            )
+
     def user(self, record: Record) -> str:
         """The message that shows the evaluator one record."""
         return self._rendered("judge.j2", self._judge, self._judge_context({"record": record}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import orjson
@@ -71,10 +72,16 @@ def _document(store: Store, task: str, version: int | None = None) -> Path:
 
 def _read(path: Path) -> Rubric:
     try:
-        content = orjson.loads(path.read_bytes())
-        return compile_rubric(content["task"], content["files"], str(path))
+        return _compiled(path.read_bytes(), str(path))
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise RubricError(f"{path}: is not a released rubric ({error})") from error
+
+
+@lru_cache(maxsize=32)
+def _compiled(content: bytes, origin: str) -> Rubric:
+    """Kept, since every step of a run reads its rubric and the YAML of long label lists takes 50 ms."""
+    released = orjson.loads(content)
+    return compile_rubric(released["task"], released["files"], origin)
 
 
 def _drift(released: Rubric, found: Rubric) -> list[Drift]:

@@ -24,10 +24,10 @@ FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
 _COLUMNS = """
 row_id source record_id user_id conversation_id context_id start_time end_time created_date task prompt
 response reference source_text language input_source out_of_coverage tool_used agent_version retail_info
-extra source_file source_line shard shard_row rationale confidence status faults fault_detail raw_response
-mended evaluator model model_revision prompt_version rubric_hash config_hash request_hash worker run_id
-attempt reused retries finish_reason prompt_tokens completion_tokens cost_usd latency_ms evaluated_at score
-score_normalised attempts regenerated day filename file_row_number
+extra source_file source_line shard shard_row rationale confidence field_confidence status faults
+fault_detail raw_response mended evaluator model model_revision prompt_version rubric_hash config_hash
+request_hash worker run_id attempt reused retries finish_reason prompt_tokens completion_tokens cost_usd latency_ms
+evaluated_at score score_normalised attempts regenerated day filename file_row_number
 """
 RESERVED = frozenset(_COLUMNS.split())
 """Names that dimensions and labels cannot have: columns of the tables they become columns of."""
@@ -309,7 +309,8 @@ def _parsed(model: type[Parsed], file: str, key: str, fields: Any) -> Parsed:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join([key, *map(str, fault["loc"])]).strip(".")
-        raise RubricError(f"{file}: {where}: found {fault['input']!r}; {fault['msg']}") from error
+        found = "" if fault["type"] == "missing" else f"found {fault['input']!r}; "
+        raise RubricError(f"{file}: {where}: {found}{fault['msg']}") from error
 
 
 def _hash(text: str) -> str:

@@ -45,7 +45,7 @@ def merge_scores(
     """
     record = [f for f in pq.read_schema(shards[0]) if f.name not in _SHARD_COLUMNS]
     fields = [field.name for field in record]
-    judged = [*rubric.columns, "rationale", "confidence"]
+    judged = [*rubric.columns, "rationale", "confidence", "field_confidence"]
     own = ", ".join(
         f'CASE WHEN v.status = \'valid\' THEN v."{name}" END AS "{name}"' for name in judged
     )

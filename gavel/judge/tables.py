@@ -45,12 +45,18 @@ _PROVENANCE = [
 ]
 
 
+_SURENESS = pa.struct(
+    [("field", pa.string()), ("confidence", pa.float64()), ("expected", pa.float64())]
+)
+
+
 def _judged(rubric: Rubric) -> list[tuple[str, pa.DataType]]:
     return [
         *((dimension.name, pa.float64()) for dimension in rubric.dimensions),
         *((label, pa.string()) for label in rubric.label_values),
         ("rationale", pa.string()),
         ("confidence", pa.float64()),
+        ("field_confidence", pa.list_(_SURENESS)),
     ]
 
 

@@ -23,7 +23,7 @@ from gavel.errors import SourceError, StoreError
 from gavel.logs.expressions import documents, prepare
 from gavel.logs.records import BIT, ROW_ID, Records
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED
-from gavel.logs.sources import files_of, no_files, read_raw
+from gavel.logs.sources import check_task, files_of, no_files, read_raw
 from gavel.store.files import replacing
 from gavel.store.tables import ROW_GROUP, quoted, session, write_batches
 from gavel.suite import Source, Suite
@@ -134,12 +134,7 @@ def _sources_of(
                 f"{raw_path}: holds rows of the source {name!r}, which {suite.file} does not "
                 f"name; accepted: {', '.join(sorted(known))}; materialise logs/raw again"
             )
-        task = known[name].task
-        if task is not None and task not in tasks:
-            raise SourceError(
-                f"{suite.file}: sources.{name}.task: {task!r} is not a task; "
-                f"accepted: {', '.join(tasks)}"
-            )
+        check_task(known[name], suite, tasks)
     return [known[name] for name in found]
 
 

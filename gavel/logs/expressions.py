@@ -16,9 +16,11 @@ _VISIBLE = (
 # Years and offsets are bounded here: DuckDB alone would also take 1026, +25:00 and 10:00:60.
 _ISO_8601 = (
     r"20\d\d-\d\d-\d\d"
-    r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?"
+    r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d+)?)?"
     r"( ?(UTC|GMT)|Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)?)?"
 )
+_ISO_BASIC = r"20\d{6}(T([01]\d|2[0-3])[0-5]\d([0-5]\d([.,]\d+)?)?(Z|[+-](0\d|1[0-4])([0-5]\d)?)?)?"
+_END_OF_DAY = r"20\d\d-?\d\d-?\d\d[T ]24:?00(:?00)?( ?(UTC|GMT)|Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)?"
 _FINITE = "gavel_finite"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _EPOCH = r"\d{9,16}(\.\d+)?"
@@ -82,9 +84,9 @@ def filled(value: str) -> str:
 def instant(text: str) -> str:
     """The SQL expression `text` as TIMESTAMPTZ; null where it is malformed or not in 2000-2099.
 
-    Accepted: ISO 8601 with any offset (none: the session's time zone; of an hour that a clock
-    change repeats, the second), `T` or a space, a date alone (midnight), and epoch seconds,
-    milliseconds or microseconds, told apart by their size.
+    Accepted: ISO 8601, extended or basic, with any offset (none: the session's time zone; of an hour
+    that a clock change repeats, the second), `T` or a space, a date alone (midnight), 24:00, and epoch
+    seconds, milliseconds or microseconds, told apart by their size.
     """
     bare = f"trim({text})"
     number = f"TRY_CAST({bare} AS DECIMAL(28, 9))"
@@ -93,6 +95,23 @@ def instant(text: str) -> str:
         f"THEN make_timestamptz(CAST(round({number} * {1_000_000 // units}) AS BIGINT))"
         for units in (1, 1_000, 1_000_000)
     )
+    midnight = f"regexp_replace({bare}, '24:?00(:?00)?', '00:00')"
     return f"""CASE
-        WHEN regexp_full_match({bare}, {literal(_ISO_8601)}) THEN TRY_CAST({bare} AS TIMESTAMPTZ)
-        WHEN regexp_full_match({bare}, {literal(_EPOCH)}) THEN CASE {by_unit} END END"""
+        WHEN regexp_full_match({bare}, {literal(_ISO_8601)})
+        THEN TRY_CAST(replace({bare}, ',', '.') AS TIMESTAMPTZ)
+        WHEN regexp_full_match({bare}, {literal(_EPOCH)}) THEN CASE {by_unit} END
+        WHEN regexp_full_match({bare}, {literal(_ISO_BASIC)})
+        THEN TRY_CAST({_extended(f"replace({bare}, ',', '.')")} AS TIMESTAMPTZ)
+        WHEN regexp_full_match({bare}, {literal(_END_OF_DAY)})
+        THEN TRY_CAST({_extended(midnight)} AS TIMESTAMPTZ) + INTERVAL 1 DAY END"""
+
+
+def _extended(text: str) -> str:
+    """The SQL expression `text`, in ISO 8601's basic format, in its extended one."""
+    for basic, extended in (
+        (r"^(\d{4})(\d\d)(\d\d)", r"\1-\2-\3"),
+        (r"T(\d\d)(\d\d)(\d\d)", r"T\1:\2:\3"),
+        (r"T(\d\d)(\d\d)", r"T\1:\2"),
+    ):
+        text = f"regexp_replace({text}, {literal(basic)}, {literal(extended)})"
+    return text

@@ -21,7 +21,15 @@ BLOCK = 8 << 20
 """Bytes read at once: what reading a file holds in memory, as long as a row is shorter."""
 
 _BOM = b"\xef\xbb\xbf"
+_NO_LINES = {
+    b"\x1f\x8b": "it is compressed with gzip, though its name does not end in .gz",
+    b"\xff\xfe": "it is UTF-16; save it as UTF-8",
+    b"\xfe\xff": "it is UTF-16; save it as UTF-8",
+    b"PK\x03\x04": "it is a zip archive or a spreadsheet; unpack it, or save it as CSV",
+}
+"""What a file may start with that is no text in UTF-8, and what to tell of it."""
 _LONGEST_CSV_FIELD = 1 << 20
+"""Characters. A field never closed would otherwise take in the rest of the file."""
 
 
 def read_jsonl(stream: IO[bytes], source: Source, file: str) -> Iterator[pa.RecordBatch]:
@@ -47,6 +55,10 @@ def read_csv(
     """
     rows = _csv_rows(line for lines in _lines(stream) for line in lines)
     _, content, fields = next(rows, (1, b"", None))
+    if not content:
+        raise OSError("it is empty, without so much as a header")
+    if b"\r" in content:
+        raise OSError("its lines end in a carriage return alone; save it with line feeds")
     header = fields if fields is not None and _is_utf8(content) else []
     check_header(source, header, file, suite)
     numbers: list[int] = []
@@ -104,11 +116,18 @@ def read_parquet(
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[bytes]]:
-    """The lines of `stream` in blocks, without their line feeds and without a BOM."""
+    """The lines of `stream` in blocks, without their line feeds and without a BOM.
+
+    Raises:
+        OSError: it is compressed, or in an encoding that has no lines of UTF-8.
+    """
     parts: list[bytes] = []
     start = True
     while block := stream.read(BLOCK):
         if start:
+            for signature, sentence in _NO_LINES.items():
+                if block.startswith(signature):
+                    raise OSError(sentence)
             block, start = block.removeprefix(_BOM), False
         if b"\n" not in block:
             parts.append(block)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from gavel.errors import SourceError
+from gavel.logs.columns import assign, check_header
 from gavel.logs.expressions import documents, instant, pointer, prepare
 from gavel.logs.readers import read_csv, read_jsonl, read_parquet
 from gavel.store.tables import session
@@ -20,6 +21,10 @@ from gavel.suite import Source, Suite
 
 _DAY = re.compile(r"\{day(?::([^{}]*))?\}")
 _DIRECTIVES = {"Y": r"\d{4}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}"}
+
+
+_LOOKED_AT = 1_000
+"""Rows of a source that a check of the settings looks at."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,44 @@ def no_files(source: Source, day: dt.date, suite: Suite, others: Sequence[str] =
         + "; put it there, or correct the path (accepted: a file name, a folder's files by *, "
         "the day by {day} or {day:%Y/%m/%d})"
     )
+
+
+def check_task(source: Source, suite: Suite, tasks: Sequence[str]) -> None:
+    """Check that the source's task, if it has one, is one of `tasks`. Raises SourceError."""
+    if source.task is not None and source.task not in tasks:
+        raise SourceError(
+            f"{suite.file}: sources.{source.name}.task: {source.task!r} is not a task; "
+            f"accepted: {', '.join(tasks)}"
+        )
+
+
+def check_source(source: Source, suite: Suite) -> tuple[list[dt.date], dict[str, list[str]]]:
+    """Look at the settings of `source` and at the first rows it has.
+
+    Returns its days with files (none for one with a `date_column`), and the columns that are taken for each
+    field of a record.
+
+    Raises:
+        SourceError: no file is there, a file cannot be read, or a field that every record needs has no column.
+    """
+    check_task(source, suite, suite.task_names())
+    found = days(source, suite)
+    day = found[0] if found else suite.first_day
+    files = files_of(source, day, suite)
+    if not files:
+        raise no_files(source, day, suite)
+    with session() as connection:
+        prepare(connection)
+        first = next((batch for batch in _read(source, files, suite) if batch.num_rows), None)
+        if first is None:
+            return found, {}
+        connection.register("batch", first.slice(0, _LOOKED_AT))
+        names = connection.execute(
+            f"SELECT DISTINCT unnest(json_keys(document)) AS name FROM ({documents('batch')}) ORDER BY name"
+        ).fetchall()
+    columns = [name for (name,) in names]
+    check_header(source, columns, files[0].name, suite)
+    return found, assign(source, columns, files[0].name, suite)
 
 
 def days(source: Source, suite: Suite) -> list[dt.date]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -87,7 +88,8 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         other = {row["system"]: row for row in shown if row["reading"] in (REFERENCE, "convlab2")}
         known = ("low", "high", "value", "published")
         ends = [row[end] for row in shown for end in known if row[end] is not None]
-        low, high = axis(min(ends), max(ends))
+        most = 100 if own[0]["scale"] == "0-100" else float("inf")
+        low, high = axis(min(ends), max(ends), most)
 
         def place(value: float | None, low: float = low, high: float = high) -> float | None:
             return None if value is None else round(100 * (value - low) / (high - low), 2)
@@ -114,11 +116,12 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         }
 
 
-def axis(low: float, high: float) -> tuple[float, float]:
-    """Round ends that hold all values, with some room."""
+def axis(low: float, high: float, most: float) -> tuple[float, float]:
+    """Round ends that hold all values, with some room, but not beyond the `most` there can be."""
     span = max(high - low, 1e-9)
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if span / s <= 6)
-    return step * (low // step), step * (high // step + 1)
+    right = min(step * (high // step + 1), most)
+    return min(step * (low // step), right - step), right
 
 
 def _signatures(rows: Iterator[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -132,6 +135,13 @@ def _signatures(rows: Iterator[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
                 "reading": row["reading"],
                 "signature": row["signature"],
             }
+
+
+def page_name(dialogue: str) -> str:
+    """The name of a dialogue's page: its id, or where that can name no file, a hash of it."""
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", dialogue) and dialogue != "index":
+        return dialogue
+    return "dialogue-" + hashlib.sha256(dialogue.encode(errors="replace")).hexdigest()[:16]
 
 
 class DialoguePages:
@@ -165,13 +175,14 @@ class DialoguePages:
                         ", ".join([*goal.requests, *(["booking"] * bool(goal.book))]),
                     )
                     for domain, goal in dialogue.goal.items()
+                    if goal.info or goal.book or goal.requests  # ConvLab's `topic` has none of them
                 ]
                 for name, dialogue in acts.dialogues.items()
             }
         else:
             corpus = load_corpus(suite.path(settings.corpus))
             predictions = parse_predictions(file, document)
-            seen = as_seen(predictions, corpus, settings.options_of(system))
+            seen, unfounded = as_seen(predictions, corpus, settings.options_of(system))
             self._goals = {
                 name: [(d, _slots(g.informable), ", ".join(g.requestable)) for d, g in goal.items()]
                 for name, goal in corpus.goals.items()
@@ -181,6 +192,8 @@ class DialoguePages:
                     {
                         "customer": texts[0] if (texts := _at(corpus.texts.get(name), n)) else None,
                         "system": _marked(turn.response),
+                        "written": predictions.dialogues[name][n].response,
+                        "unfounded": ", ".join(unfounded[name][n]) if name in unfounded else "",
                         "reference": corpus.references[name][n],
                         "domains": ", ".join(turn.domains),
                         "state": _states(turn.state),
@@ -230,7 +243,7 @@ class DialoguePages:
     def index(self, shown: Sequence[str]) -> str:
         """The HTML page that lists the dialogues with a page of their own, and why they failed."""
         listed = [
-            (name, next(row for row in self._rows[name] if row["reading"] in COMPARED))
+            (name, page_name(name), next(r for r in self._rows[name] if r["reading"] in COMPARED))
             for name in shown
         ]
         counts: dict[str, int] = {}

@@ -140,7 +140,7 @@ def _panels(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
     ends += [row["published"] for row in shown if row["published"] is not None]
     if not ends:
         return
-    low, high = axis(min(ends), max(ends))
+    low, high = axis(min(ends), max(ends), 100)
 
     def place(value: float | None) -> float | None:
         return None if value is None else round(100 * (value - low) / (high - low), 2)

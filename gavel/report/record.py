@@ -35,6 +35,8 @@ class Trace:
     shard: Row | None = None
     attempts: list[Row] = field(default_factory=list)
     score: Row | None = None
+    others: list[str] = field(default_factory=list)
+    """Where else the row_id stands: record ids that start anew every day, or a rejected duplicate."""
 
 
 def trace(store: Store, row_id: str, shards: int, day: str = "*") -> Trace:
@@ -46,6 +48,7 @@ def trace(store: Store, row_id: str, shards: int, day: str = "*") -> Trace:
         UnknownRecord: neither a record nor a rejected row has it.
     """
     found = _locate(store, row_id, day)
+    row_id = found.row_id
     row = found.record or found.rejected or {}
     sources = _select(
         [store.table("logs/raw", found.day)],
@@ -86,18 +89,36 @@ def prompts_sent(judge: Judge, found: Trace) -> list[tuple[list[tuple[str, str]]
 
 
 def _locate(store: Store, row_id: str, day: str) -> Trace:
-    for name, attribute in (("clean", "record"), ("rejected", "rejected")):
-        files = sorted((store.root / "logs" / name).glob(f"{day}.parquet"))
-        rows = _select(files, "row_id = ?", [row_id], "filename DESC", filename=True)
-        if rows:
-            row = rows[0]
-            found = Trace(row_id, Path(row.pop("filename")).stem, row.get("task"))
-            setattr(found, attribute, row)
+    tables = {
+        name: _select(
+            sorted((store.root / "logs" / name).glob("*.parquet")),
+            "row_id = ?",
+            [row_id.strip().lower()],
+            "filename DESC, source_line",
+            filename=True,
+        )
+        for name in ("clean", "rejected")
+    }
+    places = [
+        (name, Path(row.pop("filename")).stem, row) for name, rows in tables.items() for row in rows
+    ]
+    for place in places:
+        name, of_day, row = place
+        if day in ("*", of_day):
+            found = Trace(row["row_id"], of_day, row.get("task"))
+            setattr(found, "record" if name == "clean" else "rejected", row)
+            found.others = [_told(*other) for other in places if other is not place]
             return found
     raise UnknownRecord(
-        f"no record and no rejected row has the row_id {row_id!r}; accepted: 32 hex digits, as in the "
-        f"column row_id of a table under {store.root}, of a day that was ingested"
+        f"no record and no rejected row {'' if day == '*' else f'of {day} '}has the row_id {row_id!r}; accepted: "
+        f"32 hex digits, as in the column row_id of a table under {store.root}, of a day that was ingested"
+        + "".join(f"\n{_told(*place)}" for place in places)
     )
+
+
+def _told(table: str, day: str, row: Row) -> str:
+    what = "a record" if table == "clean" else f"rejected ({', '.join(row['reasons'])})"
+    return f"{day}: {what}, {row['source_file']}, line {row['source_line']}"
 
 
 def _select(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow.parquet as pq
 
@@ -14,8 +15,10 @@ from gavel.store.tables import count_reasons, row_count
 from gavel.suite import Suite
 
 
-def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
+def summary(suite: Suite, store: Store, days: Sequence[str], sent: int) -> str:
     """The counts, mean scores and places of `days`, which must all be published.
+
+    `sent` is how many requests it took now; most or all answers may be older.
 
     Raises:
         StoreError: a table of one of the days is missing.
@@ -29,6 +32,7 @@ def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
         f"source rows    {raw:>8,}",
         f"records        {clean:>8,}",
         f"rejected       {raw - clean:>8,}   {rejected}",
+        f"requests sent  {sent:>8,}   in this run; an answer that is in the ledger already costs none",
     ]
     for task in suite.task_names():
         lines += ["", *_task(suite, store, task, days)]
@@ -38,7 +42,9 @@ def summary(suite: Suite, store: Store, days: Sequence[str]) -> str:
         f"report      {report}",
         f"Parquet     {store.root}",
         f"warehouse   {suite.path(suite.warehouse)}",
-        "lineage     make ui",
+        "lineage     "
+        + ("" if suite.file == Path("suite.yaml").absolute() else f"GAVEL_SUITE={suite.file} ")
+        + "make ui",
     ]
     return "\n".join(lines)
 
@@ -116,7 +122,7 @@ def _task(suite: Suite, store: Store, task: str, days: Sequence[str]) -> list[st
         f"  scored         {total('records') - total('unresolved'):>8,}",
         f"  invalid        {invalid:>8,}   repaired by asking again {repaired:,}, "
         f"unresolved {total('unresolved'):,}",
-        f"  requests       {total('answers'):>8,}   saved {total('saved'):,} of "
+        f"  answers        {total('answers'):>8,}   saved {total('saved'):,} of "
         f"{total('records'):,} records by asking equal requests once",
         f"  {'mean score':<24} " + "  ".join(days),
     ]

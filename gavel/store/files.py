@@ -28,6 +28,12 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{path.parent}: cannot be written ({error.strerror}: the folder cannot be made); nothing was; "
+            "accepted: a place on a writable disk, see `store` in suite.yaml"
+        ) from error
+    try:
         for other in path.parent.glob(f".{path.name}.*.tmp"):
             _unlink_abandoned(other)
         with temporary.open("xb") as held:

@@ -33,6 +33,8 @@ FREE_TEXT = (
 
 _WAIT = 30.0
 """Seconds to wait for another process to let go of the file; DuckDB admits one writer."""
+_GLANCE = 2.0
+"""Seconds that one who only reads waits."""
 
 
 class Warehouse:
@@ -72,7 +74,11 @@ class Warehouse:
         return int(rows)
 
     def published(self, task: str, row_id: str) -> Sequence[str]:
-        """The days under which `row_id` is published, normally one or none."""
+        """The days under which `row_id` is published, normally one or none.
+
+        Raises:
+            StoreError: another process holds the file.
+        """
         if not self.file.exists():
             return []
         with self._open(read_only=True) as connection:
@@ -101,7 +107,8 @@ class Warehouse:
     @contextmanager
     def _open(self, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + _WAIT
+        wait = _GLANCE if read_only else _WAIT
+        deadline = time.monotonic() + wait
         while True:
             try:
                 connection = duckdb.connect(str(self.file), read_only=read_only)
@@ -111,7 +118,7 @@ class Warehouse:
                     raise StoreError(f"{self.file}: cannot be opened: {error}") from error
                 if time.monotonic() > deadline:
                     raise StoreError(
-                        f"{self.file}: another process has held it for {_WAIT:.0f} s; close it and run again"
+                        f"{self.file}: another process has held it for {wait:.0f} s; close it and run again"
                     ) from error
                 time.sleep(0.1)
         try:

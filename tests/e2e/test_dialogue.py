@@ -9,7 +9,9 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from assets.dialogue import EVALUATE, RESULTS, SYSTEMS
+from assets.dialogue import EVALUATE, RANK, RESULTS, SYSTEMS
+from assets.jobs import build_jobs
+from gavel.dialogue.results import systems
 from sensors.predictions import prediction_sensors
 from tests.e2e.conftest import ROOT, Project, failure_of
 
@@ -33,8 +35,10 @@ def drop(project: Project, system: str, text: str | None = None) -> None:
 
 def tick(project: Project, cursor: str | None = None) -> dg.SensorResult | dg.SkipReason:
     """One tick of the sensor as the daemon does it: partitions are made before runs are asked for."""
-    (sensor,) = prediction_sensors(project.suite)
-    with dg.build_sensor_context(instance=project.instance, cursor=cursor) as context:
+    (sensor,) = prediction_sensors(project.suite, build_jobs(project.suite))
+    with dg.build_sensor_context(
+        instance=project.instance, cursor=cursor, definitions=project.definitions()
+    ) as context:
         result = sensor(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
     if isinstance(result, dg.SensorResult):
@@ -50,10 +54,9 @@ def run_all(project: Project, result: dg.SensorResult | dg.SkipReason) -> dict[s
     assert isinstance(result, dg.SensorResult)
     failures = {}
     for request in result.run_requests or []:
-        assert request.partition_key is not None
-        run = project.run(EVALUATE, request.partition_key)
+        run = project.run(str(request.job_name), request.partition_key)
         if not run.success:
-            failures[request.partition_key] = failure_of(run)
+            failures[str(request.partition_key)] = failure_of(run)
     return failures
 
 
@@ -118,6 +121,111 @@ def test_a_malformed_file_is_one_clear_error_and_harms_nobody(benchmark_project:
     assert {system for system, _, _ in ranked(project)} == {"careful", "broken"}
 
 
+def asked(result: dg.SensorResult | dg.SkipReason) -> list[tuple[str | None, str | None, str]]:
+    assert isinstance(result, dg.SensorResult)
+    return [
+        (request.job_name, request.partition_key, request.tags["gavel/cause"])
+        for request in result.run_requests or []
+    ]
+
+
+def test_what_the_corpus_or_the_options_change_is_evaluated_anew(
+    benchmark_project: Project,
+) -> None:
+    project = benchmark_project
+    section = project.settings["dialogue"]
+    for system in ("careful", "hasty"):
+        drop(project, system)
+    first = tick(project)
+    assert run_all(project, first) == {}
+    assert isinstance(first, dg.SensorResult)
+    assert isinstance(tick(project, first.cursor), dg.SkipReason)
+    # A cursor that was lost asks for nothing either: the results know what they were made from.
+    assert isinstance(tick(project), dg.SkipReason)
+
+    project.write_suite(dialogue=section | {"systems": {"hasty": {"missing_dialogues": "skip"}}})
+    second = tick(project, first.cursor)
+    assert asked(second) == [(EVALUATE, "hasty", "options")]
+    assert isinstance(second, dg.SensorResult)
+    # Asked for once, while the run is at work.
+    waiting = tick(project, second.cursor)
+    assert isinstance(waiting, dg.SkipReason)
+    assert waiting.skip_message is not None
+    assert waiting.skip_message.endswith("hasty")
+    assert run_all(project, second) == {}
+    assert ranked(project)["hasty", "strict", "inform"] == pytest.approx(40)
+
+    states = project.folder / "corpus" / "states.json"
+    states.write_text(states.read_text() + "\n")
+    third = tick(project, second.cursor)
+    assert asked(third) == [(EVALUATE, "careful", "corpus"), (EVALUATE, "hasty", "corpus")]
+    assert run_all(project, third) == {}
+
+    # What the ranking alone depends on makes the leaderboard alone.
+    project.write_suite(dialogue=project.settings["dialogue"] | {"resamples": 300})
+    assert isinstance(third, dg.SensorResult)
+    fourth = tick(project, third.cursor)
+    assert asked(fourth) == [(RANK, None, "settings")]
+    assert run_all(project, fourth) == {}
+    rows = pq.read_table(project.store.table("dialogue/leaderboard")).to_pylist()
+    assert all("|resamples:300|" in row["signature"] for row in rows)
+    assert not any(row["outdated"] for row in rows)
+    assert isinstance(fourth, dg.SensorResult)
+    assert isinstance(tick(project, fourth.cursor), dg.SkipReason)
+
+
+def test_what_could_not_be_made_anew_is_marked(benchmark_project: Project) -> None:
+    project = benchmark_project
+    drop(project, "careful")
+    drop(project, "hasty")
+    first = tick(project)
+    assert run_all(project, first) == {}
+    good = (SAMPLE / "predictions" / "careful.json").read_text()
+    drop(project, "careful", "{")
+    assert isinstance(first, dg.SensorResult)
+    second = tick(project, first.cursor)
+    assert "is no JSON" in run_all(project, second)["careful"]
+    assert project.run(RANK).success
+    rows = pq.read_table(project.store.table("dialogue/leaderboard")).to_pylist()
+    assert {row["system"] for row in rows if row["outdated"]} == {"careful"}
+    # Failed and unchanged it is not asked for again; as it was before, it is what its results are of.
+    assert isinstance(second, dg.SensorResult)
+    assert isinstance(tick(project, second.cursor), dg.SkipReason)
+    drop(project, "careful", good)
+    assert isinstance(tick(project, second.cursor), dg.SkipReason)
+
+
+def test_a_suite_that_is_broken_or_has_lost_the_section_is_a_reason(
+    benchmark_project: Project,
+) -> None:
+    project = benchmark_project
+    (sensor,) = prediction_sensors(project.suite, build_jobs(project.suite))
+    settings = project.settings.pop("dialogue")
+    for dialogue, told in [
+        (None, "the suite has no section dialogue any more"),
+        (settings | {"corpsu": "x"}, "corpsu"),
+    ]:
+        project.write_suite(**({} if dialogue is None else {"dialogue": dialogue}))
+        with dg.build_sensor_context(instance=project.instance) as context:
+            result = sensor(context)
+        assert isinstance(result, dg.SkipReason)
+        assert result.skip_message is not None
+        assert told in result.skip_message
+
+
+def test_a_file_that_cannot_name_a_system_is_told(benchmark_project: Project) -> None:
+    project = benchmark_project
+    drop(project, "careful")
+    drop(project, "a name, with a comma", "{}")
+    assert project.suite.dialogue is not None
+    found, (refused,) = systems(project.suite, project.suite.dialogue)
+    assert found == ["careful"]
+    assert refused.endswith(
+        "a name, with a comma.json: 'a name, with a comma' cannot name a system; "
+        "accepted: letters, digits, _ . and -"
+    )
+
+
 def test_equal_predictions_give_an_equal_data_version(benchmark_project: Project) -> None:
     project = benchmark_project
     drop(project, "careful")
@@ -133,7 +241,7 @@ def test_equal_predictions_give_an_equal_data_version(benchmark_project: Project
 
 
 def test_a_suite_without_the_section_has_no_dialogue_group(project: Project) -> None:
-    assert prediction_sensors(project.suite) == []
+    assert prediction_sensors(project.suite, build_jobs(project.suite)) == []
     assert all(
         key.path[0] != "dialogue" for a in project.definitions().assets or [] for key in a.keys
     )

@@ -19,6 +19,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,57 @@ def rows(day: str, first: int = 0, chat: int = CHAT, translation: int = TRANSLAT
 class Unattended:
     """A project with `dagster dev` running over it."""
 
-    def __init__(self, project: Project, endpoint: Endpoint, graphql: str) -> None:
-        self.project, self.endpoint, self._graphql = project, endpoint, graphql
+    def __init__(self, project: Project, endpoint: Endpoint) -> None:
+        self.project, self.endpoint = project, endpoint
+        self._port = free_port()
+        self._graphql = f"http://127.0.0.1:{self._port}/graphql"
+
+    def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start one of Dagster's programs over the project, as the leader of a group of its own."""
+        folder = self.project.folder
+        environment = {
+            **os.environ,
+            "DAGSTER_HOME": str(folder / ".dagster"),
+            "PYTHONPATH": str(ROOT),
+            "GAVEL_PG_PASSWORD": "unused",
+        }
+        command = [str(Path(sys.executable).with_name(program)), *arguments]
+        with (folder / "dev.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "-w", "workspace.yaml"],
+                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def start(self) -> None:
+        """Start `dagster dev`, and wait until it answers."""
+        arguments = ("dev", "-h", "127.0.0.1", "-p", str(self._port))
+        self._process = process = self._run("dagster", *arguments)
+        self.wait("the webserver's start", lambda: process.poll() is not None or _up(self))
+        assert process.poll() is None, (self.project.folder / "dev.log").read_text()[-2000:]
+
+    @contextmanager
+    def second_daemon(self) -> Iterator[None]:
+        """Another daemon over the same instance, started by mistake."""
+        daemon = self._run("dagster-daemon", "run")
+        try:
+            yield
+            assert daemon.poll() is None, "it runs beside the first"
+        finally:
+            _kill(daemon)
+
+    def kill(self) -> None:
+        """Kill it with all its children, as a loss of power would."""
+        _kill(self._process)
+
+    def stop(self) -> None:
+        """Ask it to stop; started where interrupts are ignored, it does not listen, and is killed."""
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            self.kill()
 
     def write(self, day: str, records: list[Any]) -> None:
         """Put the day's log file in place, whole."""
@@ -179,7 +229,6 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
         shutil.copy(ROOT / name, folder / name)
     written = (ROOT / "dagster.yaml").read_text(encoding="utf-8") + storage
     (home / "dagster.yaml").write_text(written, encoding="utf-8")
-    port = free_port()
     with Endpoint(valid) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
@@ -190,38 +239,18 @@ def unattended(project: Project, storage: str) -> Iterator[Unattended]:
             },
             automation={"look_back_days": 2, "interval": 1, "backoff": 4, "attempts": 6},
         )
-        environment = {
-            **os.environ,
-            "DAGSTER_HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "GAVEL_PG_PASSWORD": "unused",
-        }
-        dagster = str(Path(sys.executable).with_name("dagster"))
-        with (folder / "dev.log").open("wb") as log:
-            process = subprocess.Popen(
-                [dagster, "dev", "-w", "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)],
-                cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-            made = Unattended(project, endpoint, f"http://127.0.0.1:{port}/graphql")
-            try:
-                made.wait("the webserver's start", lambda: process.poll() is not None or _up(made))
-                assert process.poll() is None, (folder / "dev.log").read_text()[-2000:]
-                yield made
-            finally:
-                _stop(process)
+        made = Unattended(project, endpoint)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask it to stop; started where interrupts are ignored, `dagster dev` does not listen, and is killed."""
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(20)
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(20)
 
 
 def _up(made: Unattended) -> bool:
@@ -246,6 +275,7 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     unattended.write(DAY_1, rows(DAY_1))
     unattended.wait("the first day's publication", lambda: unattended.published(DAY_1) is not None)
     assert endpoint.total == day
+    assert endpoint.most_in_flight <= 2, "the pool lets one shard at a time ask"
 
     # (b) Another arrives while the endpoint is down: retried with back-off, recovered, nothing repeated.
     healthy = 4
@@ -267,30 +297,32 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     assert sum(endpoint.answered.values()) == 2 * day
     assert set(endpoint.answered.values()) == {1}, "no finished request is repeated"
 
-    # (c) Late rows of the first day: exactly those are judged.
-    before, published = endpoint.total, unattended.published(DAY_1)
-    unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
-    unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
-    assert endpoint.total == before + 30
+    # A second daemon is started by mistake and asks for the same: nothing is judged twice.
+    with unattended.second_daemon():
+        # (c) Late rows of the first day: exactly those are judged.
+        before, published = endpoint.total, unattended.published(DAY_1)
+        unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
+        unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+        assert endpoint.total == before + 30
 
-    # (d) The translation prompt changes: translations of the window are judged again, and nothing else.
-    before = endpoint.total
-    published_1, published_2 = unattended.published(DAY_1), unattended.published(DAY_2)
-    folder = unattended.project.folder / "prompts" / "translation"
-    rubric, judge = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
-    (folder / "judge.j2").write_text(
-        judge.replace("{% block user -%}", "{% block user -%}\nStrictly.\n")
-    )
-    (folder / "rubric.yaml").write_text(rubric.replace("version: 1", "version: 2"))
-    unattended.wait(
-        "both days' publication anew",
-        lambda: (
-            unattended.published(DAY_1) != published_1
-            and unattended.published(DAY_2) != published_2
-        ),
-    )
-    assert endpoint.total == before + 2 * TRANSLATION
-    assert all("Strictly" in b["messages"][1]["content"] for b in endpoint.bodies[before:])
+        # (d) The translation prompt changes: translations of the window are judged again, and nothing else.
+        before = endpoint.total
+        published_1, published_2 = unattended.published(DAY_1), unattended.published(DAY_2)
+        folder = unattended.project.folder / "prompts" / "translation"
+        rubric, judge = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
+        (folder / "judge.j2").write_text(
+            judge.replace("{% block user -%}", "{% block user -%}\nStrictly.\n")
+        )
+        (folder / "rubric.yaml").write_text(rubric.replace("version: 1", "version: 2"))
+        unattended.wait(
+            "both days' publication anew",
+            lambda: (
+                unattended.published(DAY_1) != published_1
+                and unattended.published(DAY_2) != published_2
+            ),
+        )
+        assert endpoint.total == before + 2 * TRANSLATION
+        assert all("Strictly" in b["messages"][1]["content"] for b in endpoint.bodies[before:])
 
     # (e) Ten quiet ticks: nothing runs.
     unattended.wait("the end of every run", unattended.quiet)
@@ -301,3 +333,19 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     assert unattended.runs() == runs
     assert endpoint.total == before + 2 * TRANSLATION
     assert not any(partition.startswith(OLD) for _, partition, _ in runs)
+
+    # (f) Everything is killed in the middle of a shard: after a restart the rest is asked.
+    def slowly(ask: Ask) -> Reply:
+        return replace(valid(ask), delay=0.5)
+
+    endpoint.behave = slowly
+    before, published = endpoint.total, unattended.published(DAY_1)
+    unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=700, chat=40, translation=0)])
+    unattended.wait("answers", lambda: endpoint.total > before + 6)
+    unattended.kill()
+    endpoint.behave = valid
+    unattended.start()
+    unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+    under_way = 2 * unattended.project.suite.shards
+    assert before + 40 <= endpoint.total <= before + 40 + under_way
+    unattended.wait("the end of every run", unattended.quiet)

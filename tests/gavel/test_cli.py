@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +40,9 @@ ROWS = {
     "plain": {"prompt": "Do you sell white paint?", "response": "Yes, in aisle 3."},
     "repaired": {"prompt": "Where is my ORDER-77?", "response": "It arrives on Friday."},
     "rejected": {"prompt": " ", "response": "Hello?"},
+    "loud": {"prompt": "\x1b[31mRED\x07", "response": "\u202eTHGIR\x9b2J"},
 }
+TWICE = {"record_id": "plain", "prompt": "Do you sell white paint?", "response": "Said before."}
 
 
 def row_id(name: str) -> str:
@@ -59,6 +63,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "task": "chat",
     }
     lines = [json.dumps({"record_id": name, **common, **row}) for name, row in ROWS.items()]
+    lines.append(json.dumps(common | TWICE))
     (folder / "logs" / f"{DAY}.jsonl").write_text("\n".join(lines))
 
     suite = load_suite(folder / "suite.yaml")
@@ -110,7 +115,45 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
     assert shown.err == ""
     assert "chat: version 1, 8 dimensions, 4 labels, " in shown.out
     assert "judged by baseline (heuristic, heuristic-1)" in shown.out
+    assert f"shop: files of {DAY} to {DAY}, 1 in all\n" in shown.out
     assert shown.out.endswith("suite.yaml: is in order\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("jsonl, path", "jsonl, columns: {promt: prompt}, path"), "'promt' is not a field"),
+        (("jsonl, path", "jsonl, columns: {prompt: asked}, path"), "no column 'asked'"),
+        (("jsonl, path", "jsonl, task: talk, path"), "sources.shop.task: 'talk' is not a task"),
+        (("logs/{day}", "log/{day}"), "sources.shop.path: there is no file"),
+        (("shards: 1", "last_day: 2026-11-01"), "last_day 2026-11-01 is before first_day"),
+        (("shards: 1", "warehouse: data"), "warehouse and store are both 'data'"),
+        (("heuristic}", "openai_compatible, model: m, base_url: localhost}"), "'localhost'"),
+        (("heuristic}", 'openai_compatible, model: m, base_url: "http://[::1"}'), "'http://[::1'"),
+    ],
+)
+def test_check_looks_at_what_the_settings_point_to(
+    project: Path, tmp_path: Path, capsys: Output, change: tuple[str, str], sentence: str
+) -> None:
+    for name in ("prompts", "logs"):
+        shutil.copytree(project / name, tmp_path / name)
+    (tmp_path / "suite.yaml").write_text(SUITE.replace(*change))
+    assert run(tmp_path, "check") == 2
+    shown = capsys.readouterr()
+    assert sentence in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_check_misses_a_field_that_no_line_of_json_has(
+    project: Path, tmp_path: Path, capsys: Output
+) -> None:
+    shutil.copytree(project / "prompts", tmp_path / "prompts")
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    (tmp_path / "logs").mkdir()
+    content = (project / "logs" / f"{DAY}.jsonl").read_text().replace('"prompt"', '"asked"')
+    (tmp_path / "logs" / f"{DAY}.jsonl").write_text(content)
+    assert run(tmp_path, "check") == 2
+    assert "sources.shop.columns.prompt: no column of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -120,6 +163,11 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
         ("prompts/chat/rubric.yaml", "task: talk", "rubric.yaml: "),
         ("prompts/chat/labels.yaml", "intent: {values: {}}", "labels.yaml: intent.values"),
         ("prompts/chat/judge.j2", "{{ x }}", "judge.j2: has no block 'system'"),
+        (
+            "prompts/chat/judge.j2",
+            "{% block system %}Judge.{% endblock %}{% block user %}{{ record.response }}{% endblock %}",
+            "judge.j2: shows record.response as it is",
+        ),
         (
             "prompts/chat/repair.j2",
             "{% block user %}{{ x }}{% endblock %}",
@@ -168,6 +216,56 @@ def test_a_record_is_explained_from_its_source_row_to_its_publication(
     assert "status: valid" in found["Score"]
     assert "attempts: 1" in found["Score"]
     assert found["Publication"].strip() == f"published under {DAY}"
+
+
+def test_where_else_a_row_id_stands_is_told_and_a_day_can_be_chosen(
+    project: Path, capsys: Output
+) -> None:
+    assert run(project, "explain", row_id("plain").upper(), "--day", DAY) == 0
+    head = capsys.readouterr().out.split("\n\n")[0]
+    duplicate = f"{DAY}: rejected (duplicate_record_id), logs/{DAY}.jsonl, line 5"
+    assert head.endswith(f"the same row_id stands at {duplicate}")
+    assert run(project, "explain", row_id("plain"), "--day", "2026-11-03") == 2
+    told = capsys.readouterr().err
+    assert "no record and no rejected row of 2026-11-03 has the row_id" in told
+    assert f"{DAY}: a record, logs/{DAY}.jsonl, line 1\n{duplicate}" in told
+
+
+def test_what_a_terminal_would_obey_is_spelt_out(project: Path, capsys: Output) -> None:
+    assert run(project, "explain", row_id("loud")) == 0
+    text = capsys.readouterr().out
+    assert "prompt: \\x1b[31mRED\\x07" in text
+    assert "response: \\u202eTHGIR\\x9b2J" in text
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+def test_a_warehouse_in_use_hides_only_the_publication(project: Path, capsys: Output) -> None:
+    holder = (
+        "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); input()"
+    )
+    command = [sys.executable, "-c", holder, str(project / "data" / "warehouse.duckdb")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert run(project, "explain", row_id("plain")) == 0
+        process.communicate("\n")
+    found = parts(capsys.readouterr().out)
+    assert "status: valid" in found["Score"]
+    assert found["Publication"].startswith("not known: ")
+    assert "another process has held it for 2 s" in found["Publication"]
+
+
+def test_a_reader_that_leaves_early_brings_no_traceback(project: Path) -> None:
+    command = [sys.executable, "-m", "gavel.cli", "--suite", str(project / "suite.yaml")]
+    command += ["explain", row_id("plain")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 141
 
 
 def test_a_regenerated_record_shows_every_attempt_and_what_the_evaluator_was_told(

@@ -112,7 +112,7 @@ class Bench:
     def judge(self, judge: Judge, records: int, run_id: str = "run") -> Judged:
         """Judge a shard of so many records."""
         shard = write_shard(self.folder / "shard.parquet", records)
-        with Ledger.open(self.ledger, run_id, "0") as ledger:
+        with Ledger.open(self.ledger, run_id, f"worker of {run_id}") as ledger:
             return judge_shard(judge, shard, ledger, self.verdicts)
 
     def regenerate(self, judge: Judge, attempts: int) -> list[dict[str, Any]]:

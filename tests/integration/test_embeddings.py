@@ -80,6 +80,6 @@ def test_an_endpoint_that_is_down_is_an_outage(tmp_path: Path) -> None:
 def test_each_route_is_probed_by_its_own_question() -> None:
     with Endpoint(lambda ask: Reply("OK"), embed=lambda text: [1.0]) as endpoint:
         OpenAIEmbeddings(evaluator(endpoint.url)).probe()
-        assert endpoint.embedded == {"probe": 1}
+        assert endpoint.embedded == {"Are you there?": 1}
         OpenAICompatible(evaluator(endpoint.url)).probe()
         assert endpoint.total == 1

@@ -171,6 +171,24 @@ def test_settings_that_the_server_never_takes_are_a_refusal(bench: Bench) -> Non
     assert bench.answers() == []
 
 
+@pytest.mark.parametrize("records", [1, 3, 19])
+def test_a_few_records_that_are_all_refused_are_no_verdicts(bench: Bench, records: int) -> None:
+    """Too few failures to open the breaker."""
+    wrong = Reply(status=400, body={"error": {"message": "extra_body is not supported"}})
+    with Endpoint(lambda ask: wrong) as endpoint, pytest.raises(EvaluatorRefused) as raised:
+        bench.judge(judge_at(endpoint.url), records)
+    assert "extra_body is not supported" in str(raised.value)
+    assert bench.answers() == []
+
+
+def test_a_page_in_place_of_a_model_is_an_outage_however_few_the_records(bench: Bench) -> None:
+    page = Reply(body="<html>log in</html>")
+    with Endpoint(lambda ask: page) as endpoint, pytest.raises(EvaluatorOutage) as raised:
+        bench.judge(judge_at(endpoint.url, retries=0), 2)
+    assert "log in" in str(raised.value)
+    assert bench.answers() == []
+
+
 def test_the_key_comes_from_the_variable_that_the_suite_names(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +239,7 @@ def test_a_probe_tells_whether_the_endpoint_can_be_asked(
         else:
             with pytest.raises(error, match=endpoint.url):
                 backend.probe()
-    assert endpoint.total == (error is None), "a server that is up is asked for one token"
+    assert endpoint.total == (error is None), "a server that is up is asked a question"
 
 
 @pytest.mark.parametrize(
@@ -230,9 +248,12 @@ def test_a_probe_tells_whether_the_endpoint_can_be_asked(
         (Reply(status=500, body="out of memory"), EvaluatorOutage),
         (Reply(status=429, body="later"), EvaluatorOutage),
         (Reply(status=404, body="no such model"), EvaluatorRefused),
-        (Reply(status=400, body="max_tokens is too small"), None),
+        (Reply(status=400, body="seed is not supported"), EvaluatorRefused),
+        (Reply(status=400, body={"error": {"code": "content_filter"}}), None),
+        (Reply(body="<html>log in</html>"), EvaluatorOutage),
+        (Reply("OK"), None),
     ],
-    ids=["500", "429", "404", "400"],
+    ids=["500", "429", "404", "400", "filter", "html", "200"],
 )
 def test_a_probe_asks_for_a_completion_too(reply: Reply, error: type[Exception] | None) -> None:
     with Endpoint(lambda ask: reply) as endpoint:

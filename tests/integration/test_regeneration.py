@@ -118,3 +118,22 @@ def test_a_bad_day_is_complete_after_regeneration_at_little_cost(bench: Bench) -
         assert row["status"] == "valid" or row["attempt"] == 4
         assert row["status"] == "invalid" or {name: row[name] for name in GOOD} == GOOD
     assert Counter(row["status"] for row in last.values())["invalid"] <= 3
+
+
+def test_what_failed_on_its_way_is_asked_again_when_the_endpoint_has_healed(bench: Bench) -> None:
+    """Its attempts were spent on an endpoint that hung on it; the record itself was never judged."""
+
+    def hang(ask: Ask) -> Reply:
+        return Reply(status=500) if ask.record == "record 3" else Reply(answer())
+
+    with Endpoint(hang) as endpoint:
+        judge = judge_at(endpoint.url, retries=0)
+        bench.judge(judge, 30)
+        assert [row["faults"] for row in bench.regenerate(judge, 2)] == [["transport"]] * 2
+        before = endpoint.total
+        endpoint.behave = lambda ask: Reply(answer())
+        again = bench.regenerate(judge, 2)
+    assert [(row["row_id"], row["attempt"], row["status"]) for row in again] == [
+        (row_id(3), 2, "valid")
+    ]
+    assert endpoint.total == before + 1, "nothing else is asked"

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from gavel.errors import EvaluatorRefused
 from tests.endpoint import Ask, Endpoint, Reply
 
 from .judging import RUBRIC, Bench, answer, judge_at
@@ -49,7 +50,7 @@ def test_a_mode_that_the_suite_fixes_is_the_only_one_tried(bench: Bench, fixed: 
         modes.add(mode(ask))
         return Reply(status=400, body="unsupported")
 
-    with Endpoint(behave) as endpoint:
+    with Endpoint(behave) as endpoint, pytest.raises(EvaluatorRefused, match="refused all 3"):
         bench.judge(judge_at(endpoint.url, structured_output=fixed), 3)
     assert modes == {fixed}
 

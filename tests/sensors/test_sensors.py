@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from assets import processes
+from assets.processes import _started, process_tags
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
-from sensors.inventory import why_incomplete
+from sensors.inventory import Older, older_stale, why_incomplete
 from sensors.state import State, failed_units
 from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
 from tests.e2e.test_daily import ROWS, write_day
+from tests.endpoint import Ask, Endpoint, Reply, valid
 
 DAY = "2026-11-02"
 
@@ -205,3 +209,85 @@ def run(project: Project, request: dg.RunRequest) -> None:  # noqa: F811
         )
     )
     assert not failed.success
+
+
+def test_days_before_the_window_are_listed_with_what_a_back_fill_would_ask(kept: Project) -> None:
+    def older() -> list[Older]:
+        return older_stale(State(kept.suite, kept.store, dt.datetime.now(dt.UTC)))
+
+    kept.write_suite(last_day="2026-11-09", automation={"look_back_days": 400})
+    for name in ("log_arrivals", "rubric_releases", "stale_partitions", "stale_partitions"):
+        follow(kept, tick(kept, name))
+    kept.write_suite(automation={"look_back_days": 2})
+    assert older() == []
+    judge = kept.settings["evaluators"]["judge"]
+    kept.write_suite(evaluators={"judge": judge | {"seed": 8}})
+    (found,) = older()
+    assert (found.day, found.causes) == (DAY, ["evaluator"])
+    assert found.units == 2 * len(kept.suite.task_names()) + 1
+    assert found.requests == len(ROWS)
+    assert asked(tick(kept, "stale_partitions")) == [], "they are left alone"
+
+
+def test_the_run_of_a_process_that_was_killed_does_not_block_its_partition(kept: Project) -> None:
+    follow(kept, tick(kept, "rubric_releases"))
+    with subprocess.Popen(["sleep", "60"]) as process:
+        mine = process_tags()["gavel/process"].split()
+        tags = {
+            "dagster/partition": DAY,
+            "gavel/process": f"{mine[0]} {process.pid} {_started(process.pid)}",
+        }
+        started = dg.DagsterRun(
+            job_name="ingest_day", status=dg.DagsterRunStatus.STARTED, tags=tags
+        )
+        kept.instance.add_run(started)
+        assert asked(tick(kept, "log_arrivals")) == [], "its process is alive"
+        process.kill()
+        process.wait()
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+    ended = kept.instance.get_run_by_id(started.run_id)
+    assert ended is not None
+    assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_run_killed_before_its_first_step_does_not_block_its_partition_for_ever(
+    kept: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = {"dagster/partition": DAY}
+    run = dg.DagsterRun(job_name="ingest_day", status=dg.DagsterRunStatus.STARTING, tags=partition)
+    kept.instance.add_run(run)
+    kept.instance.handle_new_event(_started_event(run))
+    assert asked(tick(kept, "log_arrivals")) == [], "its first step may be about to begin"
+    monkeypatch.setattr(processes, "_FIRST_STEP", -1.0)
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+
+
+def _started_event(run: dg.DagsterRun) -> dg.EventLogEntry:
+    event = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, run.job_name)
+    return dg.EventLogEntry(
+        None, 10, "", run.run_id, dt.datetime.now(dt.UTC).timestamp(), dagster_event=event
+    )
+
+
+def test_unresolved_records_get_one_more_round_once_the_evaluator_answers(kept: Project) -> None:
+    def hopeless(ask: Ask) -> Reply:
+        return Reply("no idea") if "number 3?" in str(ask.body) else valid(ask)
+
+    with Endpoint(hopeless) as endpoint:
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        kept.write_suite(evaluators={"judge": judge | {"retries": 0}}, regeneration_attempts=1)
+        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
+            follow(kept, tick(kept, name))
+        endpoint.models = lambda: Reply(status=500)
+        down = tick(kept, "unresolved_records")
+        assert asked(down) == []
+        assert "HTTP 500 to a probe" in str(down.skip_reason)
+        endpoint.models = lambda: Reply(body={"object": "list", "data": []})
+        again = tick(kept, "unresolved_records")
+        (request,) = again.run_requests or []
+        assert request.job_name == "regenerate_chat_shard"
+        before = endpoint.total
+        follow(kept, again)
+        assert endpoint.total == before + 1, "one attempt, of that record alone"
+        assert "number 3?" in str(endpoint.bodies[-1])
+        assert asked(tick(kept, "unresolved_records")) == [], "its round is spent"

@@ -1,9 +1,7 @@
-"""Figures, intervals and paired tests; lexicalised responses; the original distributions."""
+"""Figures, intervals and paired tests; lexicalised responses."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ from gavel.agreement.bootstrap import Resampling
 from gavel.dialogue.database import Database
 from gavel.dialogue.figures import FIGURES, Figure, compare, estimate, value
 from gavel.dialogue.lexical import Lexicon
-from gavel.dialogue.loading import load_corpus
-from gavel.errors import CorpusError
 
 from .conftest import ROWS
 
@@ -99,98 +95,3 @@ def test_entities_are_consistent_with_the_results_given_or_the_own_state(lexicon
     assert lexicon.hear(text, {"restaurant": ["2"]}).consistent == (False, True, False)
     beyond = {"restaurant": ["x", "y", "z", "copper spoon"]}
     assert lexicon.hear(text, beyond).consistent == (False, False, False)
-
-
-def original(folder: Path) -> dict[str, Any]:
-    """A folder of MultiWOZ 2.0: no spans."""
-    (folder / "database").mkdir()
-    for domain, rows in ROWS.items():
-        (folder / "database" / f"{domain}_db.json").write_text(json.dumps(rows))
-    unset = {"book": {"booked": [], "day": ""}, "semi": {"area": "not mentioned"}}
-    said = {"book": {"booked": [{"reference": "X"}], "day": "friday"}, "semi": {"area": "north"}}
-    return {
-        "SNG01.json": {
-            "goal": {
-                "hotel": {
-                    "info": {"area": "north"},
-                    "reqt": ["phone", "stars"],
-                    "book": {"day": "x"},
-                },
-                "taxi": {},
-                "message": ["..."],
-            },
-            "log": [
-                {"text": "a hotel", "metadata": {}},
-                {"text": "Lindenhof is fine", "metadata": {"hotel": unset, "taxi": unset}},
-                {"text": "book it", "metadata": {}},
-                {"text": "booked", "metadata": {"hotel": said, "taxi": unset}},
-            ],
-        }
-    }
-
-
-def test_version_2_0_is_delexicalised_by_the_databases(tmp_path: Path) -> None:
-    (tmp_path / "data.json").write_text(json.dumps(original(tmp_path)))
-    corpus = load_corpus(tmp_path)
-    assert corpus.references["sng01"] == ["NAME is fine", "booked"]
-    assert corpus.states["sng01"] == [{}, {"hotel": {"area": "north", "bookday": "friday"}}]
-    assert corpus.booked["sng01"] == [frozenset(), frozenset(["hotel"])]
-    assert corpus.goals["sng01"]["hotel"].requestable == ("PHONE", "REFERENCE")
-    assert list(corpus.goals["sng01"]) == ["hotel"]
-
-
-def test_version_2_2_takes_goals_and_bookings_from_the_older_file(tmp_path: Path) -> None:
-    (tmp_path / "data.json").write_text(json.dumps(original(tmp_path)))
-    turns = [
-        {"turn_id": "0", "utterance": "a hotel", "frames": [frame("hotel-area", "north")]},
-        {"turn_id": "1", "utterance": "Lindenhof is fine", "frames": []},
-        {"turn_id": "2", "utterance": "book it", "frames": [frame("hotel-area", "dontcare")]},
-        {"turn_id": "3", "utterance": "booked", "frames": []},
-    ]
-    dialogue = {"dialogue_id": "SNG01.json", "turns": turns}
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "dialogues_001.json").write_text(json.dumps([dialogue]))
-    spans = {
-        "1": {"span_info": [["Hotel-Inform", "name", "Lindenhof", 0, 9]]},
-        "3": {"span_info": []},
-    }
-    (tmp_path / "dialog_acts.json").write_text(json.dumps({"SNG01.json": spans}))
-    corpus = load_corpus(tmp_path)
-    assert corpus.references["sng01"] == ["NAME is fine", "booked"]
-    assert corpus.states["sng01"] == [{"hotel": {"area": "north"}}, {}]
-    assert corpus.booked["sng01"][1] == {"hotel"}
-    assert corpus.texts["sng01"][0] == ("a hotel", "Lindenhof is fine")
-
-
-def frame(slot: str, given: str) -> dict[str, Any]:
-    return {"service": "hotel", "state": {"slot_values": {slot: [given]}}}
-
-
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        ({}, "holds no corpus; accepted: goals.json with"),
-        ({"data.json": "[]"}, "must map dialogue ids to goal and log"),
-        ({"data.json": '{"a": {"goal": {}}}'}, "is not of the form of MultiWOZ 2.0 to 2.2"),
-        ({"goals.json": "{"}, "is no JSON"),
-    ],
-)
-def test_a_wrong_corpus_is_one_sentence(tmp_path: Path, files: dict[str, str], told: str) -> None:
-    if files:
-        original(tmp_path)
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(CorpusError, match=told):
-        load_corpus(tmp_path)
-
-
-def test_turns_of_a_prepared_corpus_must_agree(tmp_path: Path) -> None:
-    original(tmp_path)
-    goal = {"hotel": {"informable": {}, "requestable": []}}
-    for name, content in {
-        **{"goals": {"d": goal}, "references": {"d": ["a"]}, "states": {"d": [{}, {}]}},
-        "booked_domains": {"d": [[]]},
-    }.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    with pytest.raises(CorpusError, match=r"turns of dialogue 'd' differ: 1 in references"):
-        load_corpus(tmp_path)

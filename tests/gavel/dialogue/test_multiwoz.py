@@ -129,6 +129,7 @@ def test_empty_responses() -> None:
     row = outcome(corpus, turn("", STATE))
     assert served(row) == (False, False)
     assert row["bleu"] == [0] * 8 + [0, 2]
+    assert row["entities"] is None  # saying nothing is not saying it in real names
 
 
 def test_only_active_domains_count() -> None:

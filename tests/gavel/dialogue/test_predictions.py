@@ -85,9 +85,10 @@ def test_a_belief_whose_values_read_like_slots(text: str, state: Any) -> None:
     [
         ("{", "is no JSON"),
         ("[]", "must be an object of dialogue ids, found a list"),
-        ("{}", "must be an object of dialogue ids, found an object"),
+        ("{}", "holds no dialogue; accepted: one or more"),
         ('{"d": [], "d": []}', "'d' stands there more than once"),
         ({"D.json": [], "d": []}, "dialogue 'd' stands there more than once"),
+        ({"\ud800": []}, "dialogue '\\ud800': holds half a surrogate pair, which is no text"),
         ({"d": {}}, "dialogue 'd': must be a list of at least one turn, found an object"),
         ({"d": []}, "dialogue 'd': must be a list of at least one turn, found a list"),
         ({"d": [{"response": "x"}, 5]}, "dialogue 'd', turn 2: must be an object with a response"),
@@ -127,6 +128,10 @@ def test_what_is_malformed_is_one_sentence(tmp_path: Path, content: Any, told: s
     ("content", "told"),
     [
         ({"d": {"goal": {}}}, "dialogue 'd': log, or turns, must be a list of objects"),
+        (
+            {"d": {"goal": {"hotel": {"reqt": ["\ud800"]}}, "log": []}},
+            "dialogue 'd': the goal holds half a surrogate pair",
+        ),
         ({"d": {"goal": 1}}, "dialogue 'd': must be an object with a goal"),
         (
             {"d": {"goal": {"hotel": {"info": []}, "taxi": {"info": [1]}}, "log": []}},
@@ -152,18 +157,24 @@ def test_malformed_acts(tmp_path: Path, content: Any, told: str) -> None:
 def test_ratings(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
-    ratings = read_ratings(path)
+    ratings = read_ratings(path).systems
     assert ratings == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
     rated = rate(ratings["a"], Resampling(100))
     assert (rated.value, rated.n) == (4.0, 2)
     for row, told in [
-        ("a,d1,x,6", "line 2: rating is '6'; accepted: 1 to 5"),
+        ("a,d1,x,6", "line 2: rating is '6'; accepted: a number from 1 to 5"),
+        ("a,,x,3", "line 2: item is empty"),
+        ("a,d1,x", "line 2: rating is None"),
+        ("a,d1", "line 2: rater is empty"),
         ("a,d1,x,nan", "line 2: rating is 'nan'"),
         ("a,d1,x,3\na,d1,x,3", "line 3: rater 'x' rated 'd1' of 'a' before"),
     ]:
         path.write_text(f"system,item,rater,rating\n{row}\n", encoding="utf-8")
         with pytest.raises(PredictionError, match=told):
             read_ratings(path)
+    path.write_bytes(b"system,item,rater,rating\n\xff,d1,x,4\n")
+    with pytest.raises(PredictionError, match="cannot be read"):
+        read_ratings(path)
     path.write_text("system,item,rating\n", encoding="utf-8")
     with pytest.raises(PredictionError, match="has no column 'rater'"):
         read_ratings(path)

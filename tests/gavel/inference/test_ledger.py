@@ -52,8 +52,8 @@ def writer(folder: Path, prefix: str = "w") -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def open_ledger(folder: Path, run_id: str = "run") -> Any:
-    return Ledger.open(folder, run_id, "worker")
+def open_ledger(folder: Path, run_id: str = "run", worker: str = "worker") -> Any:
+    return Ledger.open(folder, run_id, worker)
 
 
 def test_an_answer_comes_back_as_it_was_appended(folder: Path) -> None:
@@ -198,7 +198,7 @@ def test_many_recover_the_same_tails_at_once(folder: Path) -> None:
 
 
 def test_two_writers_have_a_tail_each(folder: Path) -> None:
-    with open_ledger(folder, "one") as one, open_ledger(folder, "two") as two:
+    with open_ledger(folder, "one", "0") as one, open_ledger(folder, "two", "1") as two:
         for n in range(20):
             one.append(answers(n, n + 1))
             two.append(answers(n + 10, n + 11))
@@ -207,6 +207,37 @@ def test_two_writers_have_a_tail_each(folder: Path) -> None:
     rows = kept(folder)
     assert [row["request_hash"] for row in rows] == sorted([f"h{n}" for n in [*range(30), 90]])
     assert sum(pq.read_metadata(s).num_rows for s in segments(folder)) == 41
+
+
+def test_a_second_run_of_the_same_worker_is_refused_until_the_first_has_ended(folder: Path) -> None:
+    with writer(folder) as process, writer(folder / "elsewhere"):
+        with pytest.raises(StoreError, match="another run is asking for other already; wait"):
+            open_ledger(folder, worker="other").__enter__()
+        with open_ledger(folder, worker="0"):
+            pass
+        process.kill()
+        process.wait()
+        with open_ledger(folder, worker="other") as ledger:
+            assert ledger.answered() == {("w0", 1)}
+    assert not list(folder.glob("*.lock"))
+
+
+def test_a_request_that_failed_on_its_way_is_asked_again_and_its_answer_counts(
+    folder: Path,
+) -> None:
+    with open_ledger(folder) as ledger:
+        ledger.append(
+            [
+                Answer("timed out", 1, failure="timeout", answered_at=100.0),
+                Answer("lost", 1, failure="transport", answered_at=100.0),
+                Answer("too long", 1, failure="context_overflow", answered_at=100.0),
+            ]
+        )
+        assert ledger.answered() == {("too long", 1)}
+        ledger.append([Answer("lost", 1, text="found", answered_at=200.0)])
+    assert [row["text"] for row in kept(folder)] == ["found", None, None]
+    assert compact(folder)
+    assert [row["text"] for row in kept(folder)] == ["found", None, None]
 
 
 def test_of_a_key_given_twice_the_first_received_counts(folder: Path) -> None:
@@ -250,7 +281,7 @@ def test_an_open_ledger_is_not_compacted_under_its_reader(folder: Path) -> None:
         with open_ledger(folder) as ledger:
             ledger.append(answers(n * 10, n * 10 + 10))
     before = segments(folder)
-    with open_ledger(folder), open_ledger(folder):
+    with open_ledger(folder, worker="0"), open_ledger(folder, worker="1"):
         assert not compact(folder)
         assert segments(folder) == before
     assert compact(folder)

@@ -1,0 +1,1 @@
+"""People's labels: read in, sampled for, held against the evaluator."""

@@ -1,0 +1,163 @@
+"""Labels beside the scores they are about: for each task and evaluator, what people say and what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from gavel.agreement.bootstrap import Resampling
+from gavel.alignment.labels import Reference, references
+from gavel.alignment.population import rows_by_id, scored_rubrics
+from gavel.judge.rubric import Rubric
+from gavel.store.files import Store
+from gavel.suite import Suite
+
+SCORE = "score"
+"""The field made of the dimensions, as in scores: their weighted mean."""
+
+_RECORD = (
+    *("conversation_id", "language", "response", "evaluator", "model", "agent_version"),
+    *("confidence", "field_confidence", "score"),
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One evaluator's scores of one task with labels. `probabilities` of inclusion are by row_id."""
+
+    suite: Suite
+    rubric: Rubric
+    evaluator: str
+    references: Mapping[str, Mapping[str, Reference]]
+    records: Mapping[str, Mapping[str, Any]]
+    probabilities: Mapping[str, float]
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """How intervals are made."""
+        settings = self.suite.alignment
+        return Resampling(settings.resamples, settings.confidence, settings.seed)
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields with labels: the score, dimensions, labels."""
+        return [name for name in (SCORE, *self.rubric.columns) if self.references.get(name)]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The fields that are numbers."""
+        return [name for name in self.fields if self.classes(name) is None]
+
+    def classes(self, field: str) -> Sequence[str] | None:
+        """The values of a label; None for a number."""
+        return self.rubric.label_values.get(field)
+
+    def row_ids(self, field: str) -> list[str]:
+        """The records of this evaluator with labels of `field`, in order."""
+        return [row_id for row_id in self.references[field] if row_id in self.records]
+
+    def given(self, field: str, row_id: str) -> Any:
+        """What the evaluator says; None for an unresolved record."""
+        return self.records[row_id][field]
+
+    def settled(self, field: str) -> list[str]:
+        """The records of which both people and evaluator say something, people without a tie."""
+        return [
+            row_id
+            for row_id in self.row_ids(field)
+            if self.references[field][row_id].value is not None
+            and self.given(field, row_id) is not None
+        ]
+
+    def confidence(self, field: str, row_id: str) -> float | None:
+        """How sure the evaluator is of the field, or where that is not known by field, of the whole verdict."""
+        record = self.records[row_id]
+        if record["field_confidence"] and field in self.rubric.columns:
+            return self._sureness(field, row_id).get("confidence")
+        sure: float | None = record["confidence"]
+        return sure
+
+    def expected(self, field: str, row_id: str) -> float | None:
+        """The mean of the scores that could have been, weighted by their probabilities; None where unknown."""
+        return self._sureness(field, row_id).get("expected")
+
+    def _sureness(self, field: str, row_id: str) -> Mapping[str, Any]:
+        known = self.records[row_id]["field_confidence"] or ()
+        return next((each for each in known if each["field"] == field), {})
+
+    def clusters(self, row_ids: Sequence[str]) -> list[str]:
+        """The conversation of each record; one without is alone."""
+        return [self.records[row_id]["conversation_id"] or row_id for row_id in row_ids]
+
+    def weights(self, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
+        """Inverse inclusion probabilities; or none, with the reason where some are of the sample."""
+        known = [row_id for row_id in row_ids if row_id in self.probabilities]
+        if len(known) == len(row_ids):
+            return [1 / self.probabilities[row_id] for row_id in row_ids], None
+        if not known:
+            return None, None
+        return None, (
+            f"{len(row_ids) - len(known)} of {len(row_ids)} labelled records are not of the sample: unweighted"
+        )
+
+
+def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> Iterator[Evidence]:
+    """The evidence of every task and of every evaluator that scored labelled records of it."""
+    rubrics = scored_rubrics(suite, store)
+    found = references(labels, suite.alignment.adjudicators)
+    drawn = {row["row_id"]: float(row["inclusion_probability"]) for row in sample.to_pylist()}
+    for task, rubric in rubrics.items():
+        own = {field: items for (of, field), items in found.items() if of == task}
+        own[SCORE] = _scores(rubric, own)
+        row_ids = sorted({row_id for items in own.values() for row_id in items})
+        if not row_ids:
+            continue
+        grouping = [name for name in suite.alignment.bias_by if name not in _RECORD]
+        columns = dict.fromkeys([*_RECORD, *rubric.columns, *grouping])
+        records = rows_by_id(store, task, list(columns), row_ids)
+        for evaluator in sorted({row["evaluator"] for row in records.values()}):
+            scored = {k: row for k, row in records.items() if row["evaluator"] == evaluator}
+            yield Evidence(suite, rubric, evaluator, own, scored, drawn)
+
+
+def _scores(rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]) -> dict[str, Reference]:
+    """The scores that follow from the labelled dimensions.
+
+    As in scores, it is the weighted mean of the dimensions present; those that are not optional have to be.
+    """
+    needed = [d.name for d in rubric.dimensions if not d.optional]
+    if not needed or any(name not in given for name in needed):
+        return {}
+    scores: dict[str, Reference] = {}
+    for row_id in given[needed[0]]:
+        present = {
+            d.name: given[d.name][row_id]
+            for d in rubric.dimensions
+            if row_id in given.get(d.name, {})
+        }
+        if any(name not in present for name in needed):
+            continue
+        people = set.intersection(*(set(present[name].by_annotator) for name in needed))
+        own = {
+            annotator: _weighted(
+                rubric,
+                {
+                    name: found.by_annotator[annotator]
+                    for name, found in present.items()
+                    if annotator in found.by_annotator
+                },
+            )
+            for annotator in sorted(people)
+        }
+        value = _weighted(rubric, {name: found.value for name, found in present.items()})
+        scores[row_id] = Reference(value, present[needed[0]].settled, own)
+    return scores
+
+
+def _weighted(rubric: Rubric, values: Mapping[str, Any]) -> float:
+    weights = {d.name: d.weight for d in rubric.dimensions if d.name in values}
+    return float(sum(weights[n] * values[n] for n in weights) / sum(weights.values()))

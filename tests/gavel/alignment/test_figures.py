@@ -1,0 +1,233 @@
+"""What the tables of alignment say of labels whose answer is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gavel.alignment.evidence import Evidence, evidence
+from gavel.alignment.figures import calibrations, metrics, plotted
+from gavel.alignment.schema import SAMPLE
+
+from .conftest import DAY, Scored, record
+
+EMPTY = SAMPLE.empty_table()
+
+
+def label(number: int, field: str, value: Any, annotator: str = "ann") -> dict[str, Any]:
+    return {"row_id": f"{number:032x}", "field": field, "value": str(value), "annotator": annotator}
+
+
+def gathered(
+    scored: Scored, cells: list[dict[str, Any]], sample: pa.Table = EMPTY
+) -> list[Evidence]:
+    return list(evidence(scored.suite, scored.store, scored.labels(cells), sample))
+
+
+def measured(
+    scored: Scored, cells: list[dict[str, Any]], sample: pa.Table = EMPTY
+) -> dict[tuple[str, str, str | None], dict[str, Any]]:
+    table = metrics(gathered(scored, cells, sample), scored.store)
+    return {(r["field"], r["figure"], r["key"]): r for r in table.to_pylist()}
+
+
+def test_no_labels_are_no_figures(scored: Scored) -> None:
+    assert gathered(scored, []) == []
+    assert measured(scored, []) == {}
+    assert calibrations([]).num_rows == 0
+    assert plotted(metrics([], scored.store)) == {}
+
+
+def test_errors_of_half_a_point_and_an_unresolved_record(scored: Scored) -> None:
+    scored.score(
+        [record(n) for n in range(29)] + [record(29, help=None, status="unresolved", score=None)]
+    )
+    cells = [label(n, "help", min(5, 2 + n % 5)) for n in range(20, 30)]
+    found = measured(scored, cells)
+    # 24 and 29 are the fives, of which the evaluator says 5; the last is unresolved.
+    assert found["help", "bias", None]["value"] == pytest.approx(-8 / 9)
+    assert (found["help", "bias", None]["n"], found["help", "bias", None]["excluded"]) == (9, 1)
+    assert found["help", "mae", None]["value"] == pytest.approx(8 / 9)
+    assert found["help", "settled_by", "single"]["value"] == 10
+    alpha = found["help", "alpha_interval", None]
+    assert (alpha["value"], alpha["excluded"]) == (None, 10)
+    assert alpha["note"] == "no item has ratings of two annotators"
+    ceiling = found["help", "ceiling_mae", None]
+    assert (ceiling["value"], ceiling["note"]) == (None, "no record has both values")
+    assert ("score", "mae", None) not in found
+
+
+def test_the_score_follows_from_the_dimensions(scored: Scored) -> None:
+    cells = []
+    for n in range(10):
+        cells += [label(n, "help", 1 + n % 5), label(n, "tone", 1.0)]
+    cells += [label(0, "wit", 5), label(11, "help", 3)]
+    found = measured(scored, cells)
+    # Tone counts one third of a point less than people's: (2 h + 1) / 3 against (2 h + .5) / 3; with the
+    # optional wit of the first record (2 + 1 + 5) / 4 against 2.5 / 3.
+    bias = (9 * (-0.5 / 3) + 2.5 / 3 - 2) / 10
+    assert found["score", "bias", None]["value"] == pytest.approx(bias)
+    assert found["score", "bias", None]["n"] == 10
+
+
+def test_the_share_that_is_acceptable_is_corrected(scored: Scored) -> None:
+    # People buy more often than the evaluator says: every second of its returns is a purchase to them.
+    cells = [label(n, "intent", "buy" if n % 3 or n % 2 else "Return") for n in range(24)]
+    found = measured(scored, cells)
+    assert found["intent", "naive_share", None]["value"] == pytest.approx(20 / 30)
+    assert found["intent", "people_share", None]["value"] == pytest.approx(20 / 24)
+    # Its labelled share is that of all, so that there is nothing to move people's share by.
+    corrected = found["intent", "corrected_share", None]
+    assert corrected["value"] == pytest.approx(20 / 24, abs=0.01)
+    assert corrected["low"] < corrected["value"] < corrected["high"]
+    assert found["intent", "corrected_share", DAY]["n"] == 24
+
+
+def test_absent_classes_are_named_and_confusion_counted(scored: Scored) -> None:
+    cells = [label(n, "intent", "buy") for n in range(6)]
+    found = measured(scored, cells)
+    assert found["intent", "accuracy", None]["value"] == pytest.approx(4 / 6)
+    assert found["intent", "macro_f1", None]["note"].endswith(
+        "1 classes absent from the labels: Return"
+    )
+    assert found["intent", "macro_f1", None]["value"] == pytest.approx((8 / 10 + 0) / 2)
+    assert found["intent", "recall", "buy"]["n"] == 6
+    assert found["intent", "recall", "Return"]["note"] == "no record of the sample has the class"
+    assert found["intent", "confusion", "buy → Return"]["value"] == 2
+
+
+def test_people_among_themselves_and_the_ceiling(scored: Scored) -> None:
+    cells = []
+    for n in range(12):
+        cells.append(label(n, "intent", "buy" if n % 3 else "Return", "ann"))
+        cells.append(label(n, "intent", "buy" if n % 3 else "Return", "bob"))
+        cells.append(label(n, "intent", "buy", "cem"))
+    found = measured(scored, cells)
+    assert found["intent", "kappa_pair", "ann / bob"]["value"] == 1
+    assert found["intent", "kappa_pair", "ann / cem"]["value"] == 0
+    assert found["intent", "settled_by", "majority"]["value"] == 12
+    assert found["intent", "accuracy", None]["value"] == 1
+    # Of the 4 returns, ann and bob each face a tie, cem faces two returns and is wrong.
+    assert found["intent", "ceiling_accuracy", None]["value"] == pytest.approx(24 / 28)
+    assert found["intent", "ceiling_accuracy", None]["excluded"] == 8
+    assert found["intent", "ceiling_evaluator_accuracy", None]["value"] == 1
+    assert found["intent", "ceiling_gap_accuracy", None]["value"] == pytest.approx(4 / 28)
+
+
+def test_chances_weigh_where_all_are_known(scored: Scored) -> None:
+    cells = [label(n, "help", 3) for n in (0, 1, 2, 3)]
+    sample = pa.Table.from_pylist(
+        [
+            {"row_id": f"{n:032x}", "inclusion_probability": 0.1 if n == 0 else 0.5}
+            for n in (0, 1, 2, 3)
+        ],
+        schema=pa.schema([SAMPLE.field("row_id"), SAMPLE.field("inclusion_probability")]),
+    )
+    weighted = measured(scored, cells, sample)["help", "bias", None]
+    assert weighted["value"] == pytest.approx((10 * -2 + 2 * (-1 + 0 + 1)) / 16)
+    some = measured(scored, cells, sample.slice(1))["help", "bias", None]
+    assert some["value"] == pytest.approx((-2 - 1 + 0 + 1) / 4)
+    assert "1 of 4 labelled records are not of the sample: unweighted" in some["note"]
+
+
+def test_days_with_few_labels_are_corrected_by_those_of_all(scored: Scored) -> None:
+    later = "2026-11-03"
+    scored.score([record(n, help=4.0, conversation_id=None) for n in range(30, 60)], day=later)
+    cells = [label(n, "help", min(5, 2 + n % 5)) for n in range(24)]
+    cells += [label(n, "help", 5) for n in range(30, 33)]
+    found = measured(scored, cells)
+    assert found["help", "naive_mean", DAY]["value"] == pytest.approx(3)
+    assert found["help", "people_mean", DAY]["n"] == 24
+    assert found["help", "naive_mean", later]["value"] == 4
+    few = found["help", "corrected_mean", later]
+    mistakes = [min(5, 2 + n % 5) - (1 + n % 5) for n in range(24)] + [1] * 3
+    assert few["value"] == pytest.approx(4 + sum(mistakes) / 27)
+    assert few["note"].startswith(
+        "3 labelled records of the day: corrected by the errors of all days"
+    )
+    assert few["low"] < few["value"] < few["high"]
+    assert ("help", "people_mean", later) not in found
+    assert found["help", "corrected_mean", None]["n"] == 27
+
+
+def test_every_evaluator_is_measured_by_itself(scored: Scored) -> None:
+    scored.score([record(n, evaluator="old" if n < 5 else "new") for n in range(30)])
+    table = metrics(gathered(scored, [label(n, "help", 3) for n in range(20)]), scored.store)
+    sizes = {
+        row["evaluator"]: row["n"]
+        for row in table.to_pylist()
+        if (row["figure"], row["key"]) == ("mae", None)
+    }
+    assert sizes == {"old": 5, "new": 15}
+    of_new = next(
+        r["value"] for r in table.to_pylist() if r["figure"] == "mae" and r["evaluator"] == "new"
+    )
+    assert plotted(table)["chat/help/mae"] == of_new
+
+
+def test_a_bias_is_told_in_a_sentence(scored: Scored) -> None:
+    # The evaluator gives a point more to German, and likes its own family.
+    records = [
+        record(
+            n,
+            help=float(2 + n % 3 + (n % 4 == 0)),
+            response="x" * (7 * n % 50 + 1),
+            agent_version="acme-4" if n % 2 else "other-1",
+        )
+        for n in range(80)
+    ]
+    scored.score(records)
+    found = measured(scored, [label(n, "help", 2 + n % 3) for n in range(80)])
+    german = found["help", "bias_effect", "language=de"]
+    assert german["value"] == pytest.approx(1)
+    assert "low" in german
+    assert german["low"] is None or german["low"] > 0
+    english = found["help", "bias_effect", "language=en"]
+    assert english["value"] == pytest.approx(-1)
+    own = found["help", "bias_effect", "own family"]
+    # German are the multiples of four, all answered by another family.
+    assert own["value"] == pytest.approx(-0.5, abs=0.01)
+    assert (
+        "at the same human score, an answer by the evaluator's own model family is put at"
+        in own["note"]
+    )
+    length = found["help", "bias_effect", "length"]
+    assert length["note"].startswith(
+        "no bias by twice the length of the response is seen beyond chance"
+    )
+
+
+def test_confidence_is_held_against_being_right(scored: Scored) -> None:
+    cells = [label(n, "intent", "buy") for n in range(30)]
+    table = calibrations(gathered(scored, cells))
+    found = {(r["figure"], r["key"]): r for r in table.to_pylist()}
+    right = [n % 3 != 0 for n in range(30)]
+    sure = [0.2 + 0.1 * (n % 8) for n in range(30)]
+    brier = sum((p - r) ** 2 for p, r in zip(sure, right, strict=True)) / 30
+    assert found["brier", None]["value"] == pytest.approx(brier)
+    assert found["overconfidence", None]["value"] == pytest.approx(sum(sure) / 30 - 20 / 30)
+    assert sum(r["n"] for (name, _), r in found.items() if name == "reliability") == 30
+    assert found["brier_gain", None]["note"] == "15 records in a half; at least 20 are needed"
+    # Where confidence is known by field, the field's own counts, and its expected score is measured too.
+    sure_of = [
+        {"field": "help", "confidence": 1.0, "expected": 2.5},
+        {"field": "intent", "confidence": 0.25, "expected": None},
+    ]
+    scored.score([record(n, field_confidence=sure_of) for n in range(30)])
+    cells += [label(n, "help", 3) for n in range(10)]
+    table = calibrations(gathered(scored, cells))
+    found = {(r["field"], r["figure"], r["key"]): r for r in table.to_pylist()}
+    assert found["intent", "overconfidence", None]["value"] == pytest.approx(0.25 - 20 / 30)
+    assert found["help", "overconfidence", None]["value"] == pytest.approx(1 - 2 / 10)
+    figures = measured(scored, cells)
+    assert figures["help", "expected_mae", None]["value"] == pytest.approx(0.5)
+    assert ("intent", "expected_mae", None) not in figures
+
+    none = record(1, confidence=None)
+    scored.score([none])
+    table = calibrations(gathered(scored, [label(1, "help", 3)]))
+    (ece,) = [r for r in table.to_pylist() if r["figure"] == "ece"]
+    assert (ece["value"], ece["excluded"]) == (None, 1)
+    assert ece["note"] == "no record has a confidence and a label"
