@@ -310,9 +310,12 @@ def _counts(path: Path, column: str, of: str) -> dict[str, int]:
 
 
 def _means(path: Path) -> dict[str, float]:
-    """The plain means of a system's scores by mode, for the UI to plot over time."""
-    rows = pq.read_table(path, columns=["mode", "bertscore", "similarity"]).to_pylist()
-    found = {}
+    """A system's requests and cost, and the plain means of its scores by mode, for the UI to plot over time."""
+    columns = ["mode", "bertscore", "similarity", "requests", "cost_usd"]
+    rows = pq.read_table(path, columns=columns).to_pylist()
+    found = {"requests": sum(row["requests"] for row in rows)}
+    if all(row["cost_usd"] is not None for row in rows):
+        found["cost_usd"] = sum(row["cost_usd"] for row in rows)
     for mode in sorted({row["mode"] for row in rows}):
         for figure in ("bertscore", "similarity"):
             values = [r[figure] for r in rows if r["mode"] == mode and r[figure] is not None]

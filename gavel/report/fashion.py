@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gavel.fashion.actions import FAILURES
 from gavel.fashion.evaluate import MODES
-from gavel.fashion.leaderboard import FIGURES, published, ranking
+from gavel.fashion.leaderboard import FIGURES, baselines_out_of_order, published, ranking
 from gavel.fashion.prompts import LANGUAGES
 from gavel.fashion.verify import GROUNDS
 from gavel.fashion.vocabulary import ATTRIBUTES
@@ -63,6 +63,7 @@ def render_fashion(suite: str, settings: Fashion, standings: Rows, store: Store)
             reason=next((r["reason"] for r in standings if r["figure"] == "bertscore"), None)
             if figure != "bertscore"
             else None,
+            odd=baselines_out_of_order(standings),
             scripted=settings.assistant == "scripted",
             modes=[mode for mode in modes if mode["panels"]],
             meanings=FIGURES,

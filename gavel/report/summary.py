@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from gavel.fashion.evaluate import MODES
-from gavel.fashion.leaderboard import QUALITY
+from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order
 from gavel.report.quality import Figures
 from gavel.store.files import Store
 from gavel.store.tables import count_reasons, row_count
@@ -98,8 +98,7 @@ def fashion_standings(suite: Suite, store: Store) -> str:
     missing = [
         row["reason"] for row in whole if row["figure"] == "bertscore" and row["value"] is None
     ]
-    if missing:
-        lines += ["", missing[0]]
+    lines += ["", *baselines_out_of_order(rows), *missing[:1]]
     lines += ["", f"leaderboard {store.root / 'fashion' / 'leaderboard.html'}"]
     return "\n".join(lines)
 
