@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    # An interruption in the middle of a request would show as a traceback of its event loop.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
     try:
         return told_plainly("gavel-evaluate", lambda: _evaluate(chosen.suite, chosen.days))
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
@@ -98,7 +101,8 @@ def evaluate_day(suite: Suite, day: str) -> tuple[str | None, int]:
             )
             sent += _sent(result)
             if not result.success:
-                return f"{name}, partition {partition}: {_why(result)}", sent
+                where = name if partition is None else f"{name}, partition {partition}"
+                return f"{where}: {_why(result)}", sent
             print(".", end="", flush=True)
     return None, sent
 

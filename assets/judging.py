@@ -111,7 +111,12 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         signature = made_from(records) | verdict_signature(judge)
         path = files.table(f"{task}/verdicts", day, shard)
         started = time.monotonic()
-        judged = kept_verdicts(path, signature, files.ledger(f"{task}/{day}"))
+        judged = kept_verdicts(
+            path,
+            signature,
+            files.ledger(f"{task}/{day}"),
+            files.table(f"{task}/regenerated", day, shard),
+        )
         if judged is None:
             with _ledger(context, files, task, day, shard) as ledger:
                 progress = _progress(context, row_count(records))

@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.tables import Result, check_spec, declared_asset
 from gavel.judge.prompts import Prompts
-from gavel.judge.releases import release
+from gavel.judge.releases import drift_sentence, release
 from gavel.judge.rubric import Rubric
 from resources import ParquetStore, PromptLibrary
 
@@ -36,14 +36,10 @@ def rubric_asset(task: str) -> dg.AssetsDefinition:
         compiled = Prompts(found, f"{prompts.folder}/{task}")
         compiled.check_fenced()
         drifted = release(store.files, found)
-        advice = (
-            f"version {found.version} was released with another content; raise `version` in rubric.yaml, "
-            "or put the old content back; until then the released content stays in force"
-        )
         check = dg.AssetCheckResult(
             check_name="version_names_content",
             passed=not drifted,
-            description="\n".join([*map(str, drifted), advice]) if drifted else "as released",
+            description=drift_sentence(found, drifted) if drifted else "as released",
             metadata={drift.file: f"{drift.released} -> {drift.found}" for drift in drifted},
         )
         return dg.MaterializeResult(

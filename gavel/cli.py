@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from gavel.alignment.files import FORMATS, read_file
 from gavel.alignment.labels import check_labels, counts, sentences
 from gavel.alignment.sheets import write_sheets
-from gavel.errors import GavelError, LabelError, StoreError
+from gavel.errors import GavelError, LabelError, RubricError, StoreError
 from gavel.judge.backends import judge_of
 from gavel.judge.prompts import Prompts
-from gavel.judge.releases import released_rubric
+from gavel.judge.releases import drift, drift_sentence, released_rubric
 from gavel.judge.rubric import load_rubric
 from gavel.logs.sources import check_source
 from gavel.report.record import Trace, prompts_sent, trace
-from gavel.store.files import Store, replacing
+from gavel.store.files import Store, check_folder, replacing
 from gavel.store.warehouse import Warehouse
 from gavel.suite import Suite, load_suite
 
@@ -84,11 +84,16 @@ def told_plainly(name: str, command: Callable[[], int]) -> int:
 
 
 def _check(suite: Suite) -> None:
+    store = Store(suite.path(suite.store))
+    for place in (store.root, suite.path(suite.warehouse).parent):
+        check_folder(place)
     for task in suite.task_names():
         folder = suite.path(suite.prompts) / task
         rubric = load_rubric(folder)
         prompts = Prompts(rubric, str(folder))
         prompts.check_fenced()
+        if drifted := drift(store, rubric):
+            raise RubricError(f"{folder}: {drift_sentence(rubric, drifted)}")
         name, evaluator = suite.evaluator_of(task)
         print(
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "

@@ -422,6 +422,15 @@ class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         return super().construct_mapping(node, deep)
 
 
+def kind_of(value: Any) -> str:
+    """What a person would call what a YAML document holds."""
+    if value is None:
+        return "nothing"
+    return (
+        "a list" if isinstance(value, list) else "text" if isinstance(value, str) else repr(value)
+    )
+
+
 def read_yaml(text: str) -> Any:
     """The content of a YAML document.
 
@@ -431,7 +440,9 @@ def read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _UniqueKeys)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        # PyYAML calls a document that it was given as text by this name.
+        told = " ".join(str(error).split()).replace(' in "<unicode string>",', "")
+        raise ValueError(told) from error
 
 
 def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
@@ -451,7 +462,7 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     except ValueError as error:
         raise SuiteError(f"{path}: is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
-        raise SuiteError(f"{path}: holds {type(settings).__name__}, not a mapping of settings")
+        raise SuiteError(f"{path}: holds {kind_of(settings)}; accepted: settings, as `key: value`")
     try:
         suite = Suite.model_validate(settings)
     except ValidationError as error:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gavel.errors import RubricError
-from gavel.suite import read_yaml
+from gavel.suite import kind_of, read_yaml
 
 FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
 """The files of a task's folder; labels.yaml may be absent where a task has no labels."""
@@ -299,7 +299,7 @@ def _yaml(file: str, text: str) -> dict[str, Any]:
     except ValueError as error:
         raise RubricError(f"{file}: is not valid YAML: {error}") from error
     if not isinstance(parsed, dict):
-        raise RubricError(f"{file}: holds {type(parsed).__name__}, not a mapping")
+        raise RubricError(f"{file}: holds {kind_of(parsed)}; accepted: settings, as `key: value`")
     return parsed
 
 
@@ -309,7 +309,8 @@ def _parsed(model: type[Parsed], file: str, key: str, fields: Any) -> Parsed:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join([key, *map(str, fault["loc"])]).strip(".")
-        found = "" if fault["type"] == "missing" else f"found {fault['input']!r}; "
+        whole = fault["type"] in ("missing", "value_error") and isinstance(fault["input"], dict)
+        found = "" if whole else f"found {fault['input']!r}; "
         raise RubricError(f"{file}: {where}: {found}{fault['msg']}") from error
 
 

@@ -52,6 +52,17 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_folder(folder: Path) -> None:
+    """Check that files can be written into `folder`, which need not be there yet. Raises StoreError."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        what = "is no folder" if not there.is_dir() else "is not writable"
+        raise StoreError(
+            f"{folder}: nothing can be stored there, since {there} {what}; accepted: a folder on a writable disk, "
+            "see `store` and `warehouse` in suite.yaml"
+        )
+
+
 def _unlink_abandoned(temporary: Path) -> None:
     try:
         with temporary.open("rb") as file:

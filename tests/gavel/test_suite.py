@@ -88,8 +88,8 @@ def test_a_missing_file_is_told_with_how_to_name_one(tmp_path: Path) -> None:
 
 SOURCE = 'sources: [{name: shop, format: jsonl, path: "logs/{day}.jsonl"}]'
 WRONG = {
-    "empty": (GOOD, "", ["holds NoneType, not a mapping"]),
-    "a list": (GOOD, "[1]", ["holds list, not a mapping"]),
+    "empty": (GOOD, "", ["holds nothing; accepted"]),
+    "a list": (GOOD, "[1]", ["holds a list; accepted"]),
     "broken": (GOOD, "a: [", ["is not valid YAML", "line 2"]),
     "a tab": ("first_day: ", "\tfirst_day: ", ["is not valid YAML", "line 1"]),
     "no such day": ("2026-11-02", "2026-02-30", ["is not valid YAML", "day is out of range"]),

@@ -23,7 +23,7 @@ from .conftest import LABELS_YAML, PROMPTS, RUBRIC_YAML, TINY, answer, tiny
 
 HELP = "helpfulness: {type: integer, min: 1, max: 5, weight: 2, description: does it help}"
 BAD_RUBRIC: dict[str, tuple[str, str, list[str]]] = {
-    "empty file": (RUBRIC_YAML, "", ["holds NoneType, not a mapping"]),
+    "empty file": (RUBRIC_YAML, "", ["holds nothing; accepted"]),
     "broken YAML": (RUBRIC_YAML, "a: [", ["is not valid YAML", "line 2"]),
     "key twice": (
         "version: 1",
