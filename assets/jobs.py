@@ -41,7 +41,10 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         *(
             dg.define_asset_job(
                 judge_job(task),
-                selection=[f"{task}/{n}" for n in ("shards", "verdicts", "invalid", "regenerated")],
+                selection=[
+                    f"{task}/{n}"
+                    for n in ("shards", "verdicts", "invalid", "regenerated", *_others(suite, task))
+                ],
                 description=f"Judge one shard of one day's {task} records, and ask again for the invalid.",
             )
             for task in tasks
@@ -49,7 +52,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         *(
             dg.define_asset_job(
                 regenerate_job(task),
-                selection=[f"{task}/regenerated"],
+                selection=[f"{task}/{n}" for n in ("regenerated", *_others(suite, task))],
                 description=f"Ask again for one shard's {task} records whose verdicts are still invalid.",
             )
             for task in tasks
@@ -67,6 +70,11 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         *alignment_jobs(),
         *dialogue_jobs(suite),
     ]
+
+
+def _others(suite: Suite, task: str) -> Sequence[str]:
+    """The last table of judging where evaluators besides the task's own are asked."""
+    return ["opinions"] if suite.settings_of(task).others else []
 
 
 def steps_of_a_day(suite: Suite, day: str) -> Sequence[tuple[str, str | None]]:

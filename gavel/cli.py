@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gavel.alignment.labels import check_labels, counts, sentences
 from gavel.alignment.sheets import write_sheets
 from gavel.errors import GavelError, LabelError, StoreError
 from gavel.judge.backends import judge_of
+from gavel.judge.evaluate import Judge
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import released_rubric
 from gavel.judge.rubric import load_rubric
@@ -162,6 +164,7 @@ def _explain(suite: Suite, row_id: str, day: str) -> None:
     else:
         judged = released_rubric(store, str(found.task)).columns
         names = [*judged, "score", "score_normalised", "status", "attempts", "regenerated"]
+        names += ["tier", "escalated", "votes", "disagreement"]
         _facts({name: found.score.get(name) for name in names})
     _heading("Publication")
     try:
@@ -177,12 +180,19 @@ def _attempts(suite: Suite, store: Store, found: Trace) -> None:
         _heading("Verdicts")
         print(f"not judged yet: materialise {found.task}/verdicts for {found.day}")
         return
-    judge = judge_of(suite, str(found.task), released_rubric(store, str(found.task)))
+    task = str(found.task)
+    rubric = released_rubric(store, task)
+
+    @cache
+    def judge(name: str) -> Judge:
+        return judge_of(suite, task, rubric, name if name in suite.evaluators else None)
+
     shard = found.attempts[0]
     _heading(f"Shard {shard['shard']}, row {shard['shard_row']}")
     sent = prompts_sent(judge, found)
     for row, (messages, same) in zip(found.attempts, sent, strict=True):
-        _heading(f"Attempt {row['attempt']}: {row['status']}")
+        of = "" if row["evaluator"] == shard["evaluator"] else f" of {row['evaluator']}"
+        _heading(f"Attempt {row['attempt']}{of}: {row['status']}")
         note = (
             ""
             if same

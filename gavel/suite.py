@@ -72,10 +72,11 @@ class Source(_Model):
 
 
 class Prices(_Model):
-    """List prices in US dollars a million tokens."""
+    """List prices in US dollars a million tokens, or the price of the evaluator's own machine an hour."""
 
     prompt: float = Field(default=0.0, ge=0)
     completion: float = Field(default=0.0, ge=0)
+    hour: float | None = Field(default=None, gt=0)
 
 
 class Evaluator(_Model):
@@ -136,10 +137,72 @@ def _is_http(url: str) -> bool:
         return False
 
 
+class Range(_Model):
+    """Numbers from `at_least` to `at_most`, both included."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _bounds_something(self) -> Range:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("sets neither at_least nor at_most; one of the two is needed")
+        return self
+
+
+Condition = bool | int | float | str | list[bool | int | float | str] | Range
+"""What a column has to be: a value, one of several, or a number within a range. Null is none of them."""
+
+
+class Panel(_Model):
+    """Evaluators that judge every record beside the task's own; `aggregate` is how numbers become one.
+
+    Labels go by majority whatever the numbers do.
+    """
+
+    members: list[str] = Field(min_length=1)
+    aggregate: Literal["mean", "median", "majority"] = "median"
+
+
+class Escalation(_Model):
+    """Which records a larger evaluator judges after the first tier (the task's evaluator, or its panel).
+
+    Those whose confidence is below `below_confidence` or not given, whose panel differs by more than
+    `above_disagreement` (0 to 1), that fulfil every condition of one of `high_risk`, that have no valid verdict,
+    and a share `audit_share` drawn at random.
+    """
+
+    evaluator: str
+    below_confidence: float | None = Field(default=None, gt=0, le=1)
+    above_disagreement: float | None = Field(default=None, ge=0, lt=1)
+    high_risk: list[dict[str, Condition]] = []
+    audit_share: float = Field(default=0.0, ge=0, le=1)
+
+
 class Task(_Model):
     """Settings of one task; its rubric is the folder of the same name under `prompts/`."""
 
     evaluator: str | None = None
+    panel: Panel | None = None
+    escalation: Escalation | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """The evaluators asked besides the task's own: the panel's members, then the larger one."""
+        members = [] if self.panel is None else self.panel.members
+        return [*members, *([] if self.escalation is None else [self.escalation.evaluator])]
+
+    @model_validator(mode="after")
+    def _disagreement_needs_a_panel(self) -> Task:
+        if (
+            self.panel is None
+            and self.escalation is not None
+            and self.escalation.above_disagreement is not None
+        ):
+            raise ValueError(
+                "escalation.above_disagreement is set and there is no panel; accepted: a panel with members"
+            )
+        return self
 
 
 class Quality(_Model):
@@ -301,6 +364,19 @@ class Dialogue(_Model):
         return self.options.model_copy(update=own.model_dump(exclude_unset=True))
 
 
+FLOORS = ("majority", "constant")
+"""Evaluators that every benchmark has besides the suite's, so no other can have their names."""
+
+
+class Benchmark(_Model):
+    """How evaluators are compared; `pairs` is a JSON Lines file of two or more systems' answers to prompts."""
+
+    resamples: int = Field(default=2000, ge=100, le=10_000)
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    seed: int = 7
+    pairs: str | None = None
+
+
 class Suite(_Model):
     """Everything a user settles, apart from the prompts themselves."""
 
@@ -323,6 +399,7 @@ class Suite(_Model):
     budget: Budget = Budget()
     alignment: Alignment = Alignment()
     dialogue: Dialogue | None = None
+    benchmark: Benchmark = Benchmark()
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
@@ -331,11 +408,25 @@ class Suite(_Model):
         for key, name in [
             ("evaluator", self.evaluator),
             *((f"tasks.{t}.evaluator", s.evaluator) for t, s in self.tasks.items()),
+            *((f"tasks.{t}", name) for t, s in self.tasks.items() for name in s.others),
         ]:
             if name is not None and name not in self.evaluators:
                 raise ValueError(
                     f"{key} is {name!r}, which is not under evaluators; "
                     f"accepted: {', '.join(sorted(self.evaluators))}"
+                )
+        for task, settings in self.tasks.items():
+            asked = [settings.evaluator or self.evaluator, *settings.others]
+            if again := [name for name in asked if asked.count(name) > 1]:
+                raise ValueError(
+                    f"tasks.{task} asks {again[0]!r} more than once; evaluator, panel.members and "
+                    "escalation.evaluator name different evaluators"
+                )
+        for name in self.evaluators:
+            if name in FLOORS or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise ValueError(
+                    f"evaluators: {name!r} cannot name an evaluator; accepted: letters, digits, _ . and -, "
+                    f"and none of {', '.join(FLOORS)}, which every benchmark has"
                 )
         names = [source.name for source in self.sources]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
@@ -394,9 +485,13 @@ class Suite(_Model):
             )
         return found
 
+    def settings_of(self, task: str) -> Task:
+        """What `tasks` says of `task`."""
+        return self.tasks.get(task, Task())
+
     def evaluator_of(self, task: str) -> tuple[str, Evaluator]:
         """The name and the settings of the evaluator that judges `task`."""
-        own = self.tasks.get(task, Task()).evaluator
+        own = self.settings_of(task).evaluator
         name = own or self.evaluator
         return name, self.evaluators[name]
 
@@ -484,6 +579,9 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "automation": Automation,
         "budget": Budget,
         "dialogue": Dialogue,
+        "benchmark": Benchmark,
+        "panel": Panel,
+        "escalation": Escalation,
     }
     if not location:
         return Suite
@@ -491,6 +589,8 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         return Prices
     if location[-1] == "alerts":
         return Alerts
+    if location[0] == "tasks" and location[-1] in ("panel", "escalation"):
+        return models[str(location[-1])]
     if location[0] == "dialogue" and len(location) > 1:
         return DialogueOptions
     return models.get(str(location[0]))
