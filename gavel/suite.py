@@ -364,8 +364,9 @@ class Dialogue(_Model):
         return self.options.model_copy(update=own.model_dump(exclude_unset=True))
 
 
-FLOORS = ("majority", "constant")
-"""Evaluators that every benchmark has besides the suite's, so no other can have their names."""
+FLOORS = ("heuristic", "majority", "constant")
+"""Evaluators that every benchmark has besides the suite's, so no other can have their names: rules, the most
+frequent value of each field, and the middle of its scale."""
 
 
 class Benchmark(_Model):
@@ -422,8 +423,9 @@ class Suite(_Model):
                     f"tasks.{task} asks {again[0]!r} more than once; evaluator, panel.members and "
                     "escalation.evaluator name different evaluators"
                 )
-        for name in self.evaluators:
-            if name in FLOORS or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        for name, evaluator in self.evaluators.items():
+            floor = name in FLOORS and (name, evaluator.backend) != ("heuristic", "heuristic")
+            if floor or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
                 raise ValueError(
                     f"evaluators: {name!r} cannot name an evaluator; accepted: letters, digits, _ . and -, "
                     f"and none of {', '.join(FLOORS)}, which every benchmark has"
@@ -484,6 +486,11 @@ class Suite(_Model):
                 f"accepted: {', '.join(found)}"
             )
         return found
+
+    def benchmarked(self) -> list[str]:
+        """The evaluators of the benchmark: the suite's, and of the floors those that it does not have."""
+        ruled = any(evaluator.backend == "heuristic" for evaluator in self.evaluators.values())
+        return [*self.evaluators, *(FLOORS[1:] if ruled else FLOORS)]
 
     def settings_of(self, task: str) -> Task:
         """What `tasks` says of `task`."""

@@ -103,7 +103,9 @@ def ask_others(
             opinions.judged += results
             parts += [(table, None) for table in tables]
         if others.larger is not None:
-            standing = first_tier(rubric, others.settings, chain, [table for table, _ in parts])
+            members = read_verdicts(rubric, [table for table, _ in parts])
+            own = read_verdicts(rubric, chain)
+            standing = first_tier(rubric, others.settings, own, members)
             reasons = _reasons(others, shard, standing)
             opinions.escalated = len(reasons)
             work = folder / "escalated.parquet"
@@ -152,17 +154,15 @@ def _with_reasons(
 
 
 def first_tier(
-    rubric: Rubric, settings: Task, chain: Sequence[Path], opinions: Sequence[Path]
+    rubric: Rubric, settings: Task, own: pl.DataFrame, others: pl.DataFrame
 ) -> pl.DataFrame:
     """The standing of each record: its fields, confidence, status, attempts, votes and disagreement.
 
-    `chain` are the tables of the task's evaluator; of `opinions`, the verdicts of the panel's members count.
-    Fields and confidence are null where no verdict is valid.
+    `own` are the verdicts of the task's evaluator, every attempt, as `read_verdicts` gives them; of `others`,
+    those of the panel's members count. Fields and confidence are null where no verdict is valid.
     """
-    columns = ["row_id", "evaluator", "attempt", "status", "confidence", *rubric.columns]
-    own = pl.concat([pl.read_parquet(path, columns=columns) for path in chain])
     attempts = own.group_by("row_id").agg(pl.col("attempt").max().alias("attempts"))
-    votes = _valid(own)
+    votes = winners(own)
     if settings.panel is None:
         votes = votes.select(
             "row_id",
@@ -172,12 +172,11 @@ def first_tier(
         )
     else:
         places = {name: place for place, name in enumerate(settings.panel.members, start=1)}
-        others = [pl.read_parquet(path, columns=columns) for path in opinions]
-        members = pl.concat([own.clear(), *others]).filter(pl.col("evaluator").is_in(places))
+        members = others.filter(pl.col("evaluator").is_in(list(places)))
         seats = pl.col("evaluator").replace_strict(places, return_dtype=pl.Int64)
         seated = [
             votes.with_columns(pl.lit(0, pl.Int64).alias("place")),
-            _valid(members).with_columns(seats.alias("place")),
+            winners(members).with_columns(seats.alias("place")),
         ]
         votes = aggregated(rubric, pl.concat(seated), settings.panel.aggregate)
     standing = attempts.join(votes, on="row_id", how="left").with_columns(
@@ -187,7 +186,22 @@ def first_tier(
     return standing.with_columns(status.alias("status")).sort("row_id")
 
 
-def _valid(verdicts: pl.DataFrame) -> pl.DataFrame:
+def read_verdicts(rubric: Rubric, tables: Sequence[Path]) -> pl.DataFrame:
+    """Of every verdict of `tables`: whose record, which evaluator and attempt, status and what it says."""
+    columns = {
+        "row_id": pl.String,
+        "evaluator": pl.String,
+        "attempt": pl.Int32,
+        "status": pl.String,
+        "confidence": pl.Float64,
+        **{dimension.name: pl.Float64 for dimension in rubric.dimensions},
+        **dict.fromkeys(rubric.label_values, pl.String),
+    }
+    read = [pl.read_parquet(table, columns=list(columns)) for table in tables]
+    return pl.concat([pl.DataFrame(schema=columns), *read])
+
+
+def winners(verdicts: pl.DataFrame) -> pl.DataFrame:
     """The first valid verdict of each record and evaluator."""
     valid = verdicts.filter(pl.col("status") == "valid").sort("row_id", "evaluator", "attempt")
     return valid.unique(["row_id", "evaluator"], keep="first", maintain_order=True)

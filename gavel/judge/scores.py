@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gavel.judge.opinions import first_tier
+from gavel.judge.opinions import first_tier, read_verdicts
 from gavel.judge.panel import panel_name
 from gavel.judge.rubric import Dimension, Rubric
 from gavel.judge.tables import score_schema
@@ -147,7 +147,8 @@ def _panel(
     if not chain:
         columns = [("row_id", pa.string()), ("votes", pa.int32()), ("disagreement", pa.float64())]
         return pa.schema(columns).empty_table()
-    return first_tier(rubric, settings, chain, opinions).to_arrow()
+    own, others = read_verdicts(rubric, chain), read_verdicts(rubric, opinions)
+    return first_tier(rubric, settings, own, others).to_arrow()
 
 
 def _weighted(dimensions: Sequence[Dimension], normalise: str) -> str:

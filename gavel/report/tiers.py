@@ -23,7 +23,7 @@ from typing import Any
 import polars as pl
 
 from gavel.judge.escalation import REASONS
-from gavel.judge.opinions import PANEL, first_tier
+from gavel.judge.opinions import PANEL, first_tier, read_verdicts
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import TIERS
 from gavel.report.quality import Row
@@ -66,7 +66,8 @@ def tier_figures(
     note = None if after.height else "undefined: no records"
     yield "escalated_rate", None, None, rate, after.height, note
     yield _cost("second", opinions, ~pl.col("because").list.contains(PANEL))
-    before = first_tier(rubric, settings, chain, opinions)
+    own, others = read_verdicts(rubric, chain), read_verdicts(rubric, opinions)
+    before = first_tier(rubric, settings, own, others)
     yield from _bought(rubric, before, gone, people)
 
 
