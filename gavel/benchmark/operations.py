@@ -78,11 +78,11 @@ def _speed(answers: pl.DataFrame, records: int, evaluator: Evaluator) -> Iterato
         note = None if len(latency) else "undefined: no answer reports it"
         found = latency.quantile(quantile, "linear")
         yield Measured("latency_ms", found, len(latency), key, note)
-    end = answers["evaluated_at"].dt.epoch("us") / 1e6
-    start = end - answers["latency_ms"].fill_null(0) / 1e3
-    times = answers.select("run_id", start.alias("start"), end.alias("end"))
+    end = answers["evaluated_at"].dt.epoch("us")
+    took = (answers["latency_ms"].fill_null(0) * 1e3).round().cast(pl.Int64)
+    times = answers.select("run_id", (end - took).alias("start"), end.alias("end"))
     spans = times.group_by("run_id").agg(pl.col("end").max() - pl.col("start").min())
-    seconds = float(spans["end"].sum())
+    seconds = float(spans["end"].sum()) / 1e6
     if records and seconds:
         yield Measured("records_per_second", records / seconds, records, note=f"{seconds:.3f} s")
     else:

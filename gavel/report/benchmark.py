@@ -143,8 +143,8 @@ def picture(points: Mapping[str, tuple[Row, Row]], front: set[str]) -> dict[str,
     speeds, qualities = zip(*known.values(), strict=True)
     left, right = floor(log10(min(speeds))), ceil(log10(max(speeds)))
     right = right if right > left else left + 1
-    low, high = floor(min(qualities) * 10) / 10, ceil(max(qualities) * 10) / 10
-    high = high if high > low else low + 0.1
+    # Some room below, for the names of the lowest.
+    low, high = floor(min(qualities) * 10 - 0.5) / 10, ceil(max(qualities) * 10) / 10
 
     def place(speed: float, quality: float) -> tuple[float, float]:
         x = 100 * (log10(speed) - left) / (right - left)

@@ -1,4 +1,4 @@
-"""Evaluators side by side on labelled records: a good one, a misbehaving one and the floors, on a real instance."""
+"""Evaluators side by side on labelled records, on a real instance: a good one, a misbehaving one, the floors."""
 
 from __future__ import annotations
 
