@@ -6,6 +6,7 @@ from assets.alignment import alignment_assets
 from assets.benchmark import benchmark_assets
 from assets.dialogue import dialogue_assets
 from assets.logs import log_assets
+from assets.pairwise import pairwise_assets
 from assets.reporting import report_assets
 from assets.task import task_assets
 from gavel.suite import Suite
@@ -20,5 +21,6 @@ def build_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         *report_assets(suite, tasks),
         *alignment_assets(suite),
         *benchmark_assets(suite),
+        *pairwise_assets(suite),
         *dialogue_assets(suite),
     ]

@@ -23,8 +23,14 @@ from assets.tables import (
     warning,
 )
 from gavel.agreement.bootstrap import Resampling
-from gavel.benchmark.people import labels_file, missing_labels, people_of
-from gavel.benchmark.records import benchmark_judge, judge_labelled, write_labelled
+from gavel.alignment.labels import missing_labels
+from gavel.benchmark.records import (
+    benchmark_judge,
+    judge_records,
+    labels_file,
+    people_of,
+    write_labelled,
+)
 from gavel.benchmark.table import (
     COMPARISONS,
     TABLE,
@@ -124,7 +130,7 @@ def _verdicts(suite: Suite) -> dg.AssetsDefinition:
         ]
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            judged = judge_labelled(
+            judged = judge_records(
                 files,
                 judges,
                 records,
@@ -236,7 +242,7 @@ def _rubrics(suite: Suite, files: Store) -> list[Rubric]:
 
 
 def _resampling(suite: Suite) -> Resampling:
-    settings = suite.benchmark
+    settings = suite.alignment
     return Resampling(settings.resamples, settings.confidence, settings.seed)
 
 

@@ -8,6 +8,7 @@ import dagster as dg
 from assets.alignment import alignment_jobs
 from assets.benchmark import benchmark_jobs
 from assets.dialogue import dialogue_jobs
+from assets.pairwise import pairwise_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
 from assets.processes import note_process, process_tags
 from gavel.suite import Suite
@@ -70,6 +71,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         _whole_day(suite),
         *alignment_jobs(),
         *benchmark_jobs(suite),
+        *pairwise_jobs(suite),
         *dialogue_jobs(suite),
     ]
 

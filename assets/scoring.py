@@ -20,6 +20,7 @@ from assets.tables import (
     valid_rows,
     warning,
 )
+from gavel.benchmark.records import people_of
 from gavel.errors import StoreError
 from gavel.inference.ledger import compact
 from gavel.judge.releases import released_rubric
@@ -161,7 +162,11 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         group=task,
         partitions=days,
         kinds={"duckdb", "parquet"},
-        deps=[dg.AssetDep(scores_key, partition_mapping=window_until(suite.quality.window_days))],
+        deps=[
+            dg.AssetDep(scores_key, partition_mapping=window_until(suite.quality.window_days)),
+            # What escalating bought is told by people's labels.
+            *([dg.AssetDep(dg.AssetKey(["alignment", "labels"]))] if others else []),
+        ],
         checks=[
             check_spec(VALID_ROWS, quality_key, "Every figure is a finite number or null"),
             check_spec(
@@ -233,7 +238,9 @@ def _quality(suite: Suite, files: Store, task: str, day: str) -> pa.Table:
         trailing,
         suite.quality,
         opinions,
-        tier_figures(rubric, settings, scores, chain, opinions, {}) if opinions else (),
+        tier_figures(rubric, settings, scores, chain, opinions, people_of(suite, files, rubric))
+        if opinions
+        else (),
     )
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from gavel.alignment.files import FORMATS, read_file
 from gavel.alignment.labels import check_labels, counts, sentences
 from gavel.alignment.sheets import write_sheets
+from gavel.benchmark.pairs import read_pairs
 from gavel.errors import GavelError, LabelError, StoreError
 from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge
@@ -27,7 +28,7 @@ from gavel.logs.sources import check_source
 from gavel.report.record import Trace, prompts_sent, trace
 from gavel.store.files import Store, replacing
 from gavel.store.warehouse import Warehouse
-from gavel.suite import Suite, load_suite
+from gavel.suite import PAIRWISE, Suite, load_suite
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -86,6 +87,11 @@ def told_plainly(name: str, command: Callable[[], int]) -> int:
 
 
 def _check(suite: Suite) -> None:
+    if suite.benchmark.pairs is not None:
+        folder = suite.path(suite.prompts) / "benchmark" / PAIRWISE
+        Prompts(load_rubric(folder), str(folder))
+        questions = read_pairs(suite.path(suite.benchmark.pairs)).num_rows
+        print(f"pairs: {questions:,} questions, two a pair")
     for task in suite.task_names():
         folder = suite.path(suite.prompts) / task
         rubric = load_rubric(folder)

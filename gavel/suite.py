@@ -369,12 +369,16 @@ FLOORS = ("heuristic", "majority", "constant")
 frequent value of each field, and the middle of its scale."""
 
 
-class Benchmark(_Model):
-    """How evaluators are compared; `pairs` is a JSON Lines file of two or more systems' answers to prompts."""
+PAIRWISE = "pairwise"
+"""The rubric by which two answers are compared; it stands under `prompts/benchmark/`, and is no task."""
 
-    resamples: int = Field(default=2000, ge=100, le=10_000)
-    confidence: float = Field(default=0.95, gt=0.5, lt=1)
-    seed: int = 7
+
+class Benchmark(_Model):
+    """What evaluators are compared on besides labelled records.
+
+    `pairs` is a JSON Lines file of two or more systems' answers to the same prompts.
+    """
+
     pairs: str | None = None
 
 
@@ -479,6 +483,11 @@ class Suite(_Model):
             raise SuiteError(
                 f"{self._file}: prompts: the folder {prompts / wrong[0]} cannot name a task; "
                 "accepted: lower-case letters, digits and _"
+            )
+        if PAIRWISE in found and self.benchmark.pairs is not None:
+            raise SuiteError(
+                f"{self._file}: prompts: {prompts / PAIRWISE} cannot be a task beside benchmark.pairs, whose "
+                "rubric has that name; give the folder another one"
             )
         if unknown := sorted(set(self.tasks) - set(found)):
             raise SuiteError(

@@ -21,6 +21,7 @@ import pyarrow as pa
 from gavel.agreement.annotators import majority
 from gavel.errors import PairError
 from gavel.judge.prompts import RECORD_COLUMNS
+from gavel.suite import PAIRWISE
 
 TIE = "tie"
 """What stands for the winner where there is none."""
@@ -28,7 +29,7 @@ TIE = "tie"
 PAIRS = pa.schema(
     [
         pa.field("row_id", pa.string(), nullable=False),
-        *((name, pa.string()) for name in ("item", "first", "second", "people")),
+        *((name, pa.string()) for name in ("task", "item", "first", "second", "people")),
         *((n, pa.bool_() if n == "out_of_coverage" else pa.string()) for n in RECORD_COLUMNS),
         ("shard", pa.int32()),
         ("shard_row", pa.int64()),
@@ -133,6 +134,7 @@ def _questions(found: Mapping[str, Any], item: str) -> Iterator[dict[str, Any]]:
             name = "\x1f".join((item, first, second))
             yield {
                 "row_id": hashlib.sha256(name.encode()).hexdigest()[:32],
+                "task": PAIRWISE,
                 "item": item,
                 "first": first,
                 "second": second,
@@ -145,9 +147,8 @@ def _questions(found: Mapping[str, Any], item: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def outcomes(pairs: pl.DataFrame, said: pl.DataFrame) -> list[Outcome]:
-    """What an evaluator says of each pair; `said` is its valid verdict on each question it has one of."""
-    known = dict(said.select("row_id", "preference").iter_rows())
+def outcomes(pairs: pl.DataFrame, known: Mapping[str, str]) -> list[Outcome]:
+    """What an evaluator says of each pair; `known` is its valid preference on each question it has one on."""
     asked: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for question in pairs.iter_rows(named=True):
         one, other = sorted((question["first"], question["second"]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from gavel.agreement.bias import position_bias
 from gavel.agreement.bootstrap import Estimate, Floats, Resampling, by_cluster, estimate
 from gavel.agreement.bradley_terry import strengths
 from gavel.agreement.labels import label_agreement
-from gavel.benchmark.pairs import TIE, Outcome
+from gavel.benchmark.pairs import TIE, Outcome, of_people, outcomes
+from gavel.benchmark.table import one_of
+from gavel.judge.opinions import winners
 
 RANKING = pa.schema(
     [
@@ -52,6 +55,32 @@ PEOPLE = "people"
 _UNBOUNDED = (
     "some systems were never beaten by, or never compared with, the others: no finite strength fits"
 )
+
+
+def ranking(
+    questions: pl.DataFrame,
+    verdicts: Mapping[str, pl.DataFrame],
+    pairs_hash: str,
+    resampling: Resampling,
+) -> pa.Table:
+    """The ranking of people, where they gave preferences, and of each evaluator by its `verdicts`."""
+    rows: list[dict[str, Any]] = []
+    people = of_people(outcomes(questions, {}))
+    shared = (
+        f"pairs:{pairs_hash[:12]}.{len(people)}|resamples:{resampling.resamples}"
+        f"|confidence:{resampling.confidence:g}|seed:{resampling.seed}|gavel:{version('gavel')}"
+    )
+    if any(outcome.points is not None for outcome in people):
+        rows += ranking_rows(PEOPLE, people, resampling, f"evaluator:{PEOPLE}|{shared}")
+    for name, said in verdicts.items():
+        found = outcomes(questions, dict(winners(said).select("row_id", "preference").iter_rows()))
+        signature = (
+            f"evaluator:{name}|{shared}|model:{one_of(said, 'model')}|rev:{one_of(said, 'model_revision')}"
+            f"|rubric:{one_of(said, 'prompt_version')}.{one_of(said, 'rubric_hash')[:12]}"
+            f"|config:{one_of(said, 'config_hash')[:12]}"
+        )
+        rows += ranking_rows(name, found, resampling, signature)
+    return pa.Table.from_pylist(rows, schema=RANKING)
 
 
 def ranking_rows(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gavel.alignment.labels import references
 from gavel.errors import RubricError
 from gavel.inference.ledger import Ledger
 from gavel.inference.rules import Rules
@@ -24,12 +26,12 @@ from gavel.store.files import Store
 from gavel.store.tables import quoted, session, write_batches, write_query
 from gavel.suite import Evaluator, Suite
 
-People = Mapping[str, Mapping[str, object]]
+People = Mapping[str, Mapping[str, Any]]
 """What people agreed on: by field, then by row_id."""
 
 
 def write_labelled(clean: Sequence[Path], labels: Path | None, out: Path) -> int:
-    """Write the records of `clean` that have a row in `labels`, as one shard a task; return how many there are.
+    """Write the records of `clean` that have a usable label, as one shard a task; return how many there are.
 
     A record that stands in several days is that of the last. They are in the order of task and row_id.
     """
@@ -41,13 +43,33 @@ def write_labelled(clean: Sequence[Path], labels: Path | None, out: Path) -> int
         FROM (
             SELECT r.* EXCLUDE (filename)
             FROM read_parquet({quoted(*clean)}, filename = true) r
-            SEMI JOIN read_parquet({quoted(labels)}) USING (row_id)
+            SEMI JOIN (
+                SELECT row_id FROM read_parquet({quoted(labels)}) WHERE status = 'valid'
+            ) USING (row_id)
             QUALIFY row_number() OVER (PARTITION BY row_id ORDER BY filename DESC) = 1
         )
         ORDER BY task, row_id
     """
     with session(spill=out.parent / ".spill") as connection:
         return write_query(out, connection, query, SHARD)
+
+
+def labels_file(store: Store) -> Path | None:
+    """The table of people's labels; None where there is none yet."""
+    path = store.table("alignment/labels")
+    return path if path.exists() else None
+
+
+def people_of(suite: Suite, store: Store, rubric: Rubric) -> People:
+    """What people agreed on for each field of the task; a tie is no value."""
+    if (path := labels_file(store)) is None:
+        return {}
+    labels = pq.read_table(path, filters=[("task", "=", rubric.task)])
+    found = references(labels, suite.alignment.adjudicators, {rubric.task: rubric})
+    return {
+        field: {row_id: r.value for row_id, r in items.items() if r.value is not None}
+        for (_, field), items in found.items()
+    }
 
 
 def benchmark_judge(suite: Suite, name: str, rubric: Rubric, people: People) -> Judge:
@@ -64,7 +86,7 @@ def benchmark_judge(suite: Suite, name: str, rubric: Rubric, people: People) -> 
     return fixed_judge(name, rubric, majority_answer(rubric, values))
 
 
-def judge_labelled(
+def judge_records(
     store: Store,
     judges: Sequence[Judge],
     records: Path,
@@ -90,7 +112,7 @@ def judge_labelled(
         shard = folder / f"{task}.parquet"
         with session() as connection:
             query = f"FROM read_parquet({quoted(records)}) WHERE task = '{task}' ORDER BY shard_row"
-            if not write_query(shard, connection, query, SHARD):
+            if not write_query(shard, connection, query, pq.read_schema(records)):
                 continue
         (folder / task).mkdir()
         scope = f"benchmark/{judge.evaluator_name}/{task}"

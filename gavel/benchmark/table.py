@@ -126,7 +126,7 @@ def contenders(
     found = []
     for name, verdicts in judged.items():
         measured = list(operations(verdicts, suite.evaluators.get(name, _RULES)))
-        model = _only(verdicts, "model")
+        model = one_of(verdicts, "model")
         said = winners(verdicts).select("row_id", *rubric.columns)
         signature = _signature(labelled, name, verdicts, resampling)
         found.append(
@@ -386,8 +386,8 @@ def _signature(
 ) -> str:
     """Everything that determines an evaluator's figures, in one line that can be quoted."""
     return (
-        f"{_labels_signature(labelled, name, resampling)}|model:{_only(verdicts, 'model')}"
-        f"|rev:{_only(verdicts, 'model_revision')}|config:{_only(verdicts, 'config_hash')[:12]}"
+        f"{_labels_signature(labelled, name, resampling)}|model:{one_of(verdicts, 'model')}"
+        f"|rev:{one_of(verdicts, 'model_revision')}|config:{one_of(verdicts, 'config_hash')[:12]}"
         f"|attempts:{max(verdicts['attempt'].to_list(), default=0)}"
     )
 
@@ -401,7 +401,7 @@ def _labels_signature(labelled: Labelled, name: str, resampling: Resampling) -> 
     )
 
 
-def _only(verdicts: pl.DataFrame, column: str) -> str:
+def one_of(verdicts: pl.DataFrame, column: str) -> str:
     """The values of a column that should have one; several where the server changed in between."""
     values: list[str] = verdicts[column].drop_nulls().unique().to_list()
     return "+".join(sorted(values)) or "none"

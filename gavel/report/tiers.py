@@ -16,21 +16,19 @@ mae_after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from gavel.benchmark.records import People
 from gavel.judge.escalation import REASONS
 from gavel.judge.opinions import PANEL, first_tier, read_verdicts
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import TIERS
 from gavel.report.quality import Row
 from gavel.suite import Task
-
-People = Mapping[str, Mapping[str, Any]]
-"""What people agreed on: by field, then by row_id."""
 
 
 def tier_figures(

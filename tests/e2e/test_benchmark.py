@@ -11,20 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.benchmark import BENCHMARK, TABLE_KEY
+from gavel.alignment.schema import LABELS
 from gavel.logs.schema import CLEAN
 from tests.e2e.conftest import Project, failure_of
 from tests.e2e.test_daily import DAY, write_day
 from tests.endpoint import Ask, Endpoint, Reply, answer_to
 
 N = 40
-LABELS = pa.schema(
-    [
-        *((name, pa.string()) for name in ("row_id", "task", "field", "annotator", "value")),
-        ("number", pa.float64()),
-        ("status", pa.string()),
-    ]
-)
-INTENTS = {"product_search": "find_by_name", "complaint": None}
 
 
 def truth(number: int) -> dict[str, Any]:
@@ -79,7 +72,7 @@ def labelled(project: Project, endpoint: Endpoint) -> Project:
             "shaky": {**model("shaky"), "prices": {"hour": 3.6}},
         },
         regeneration_attempts=1,
-        benchmark={"resamples": 200},
+        alignment={"resamples": 200},
     )
     rows = [
         {
@@ -251,7 +244,7 @@ def test_without_labels_the_assets_say_what_is_missing(project: Project) -> None
     result = project.run(BENCHMARK, "judge")
     assert result.success, failure_of(result)
     page = (project.store.root / "benchmark" / "table.html").read_text()
-    assert "no record is labelled yet" in page
+    assert "no labels yet: materialise alignment/sample" in page
     rows = pq.read_table(project.store.existing("benchmark/table")).to_pylist()
     assert {row["n"] for row in rows} == {0}
     assert all(row["value"] in (None, 0) for row in rows)
