@@ -57,7 +57,7 @@ def pairwise_jobs(suite: Suite) -> list[Any]:
     ]
 
 
-def _evaluators(suite: Suite) -> list[str]:
+def comparers(suite: Suite) -> list[str]:
     """Those that can prefer an answer: a floor that always says the same cannot."""
     return [name for name in suite.benchmarked() if name not in ("majority", "constant")]
 
@@ -84,7 +84,7 @@ def _preferences(suite: Suite) -> dg.AssetsDefinition:
         "One evaluator's verdicts on the pairs, every attempt: which answer is better, in each order.",
         group=GROUP,
         kinds={"parquet", "openai"},
-        partitions=dg.StaticPartitionsDefinition(_evaluators(suite)),
+        partitions=dg.StaticPartitionsDefinition(comparers(suite)),
         deps=[PAIRS, dg.AssetKey([PAIRWISE, "rubric"])],
         pool=EVALUATOR_POOL,
         checks=[check_spec(VALID_ROWS, PREFERENCES, "Bounds, label sets and known faults hold")],
@@ -136,7 +136,7 @@ def _ranking(suite: Suite) -> dg.AssetsDefinition:
             questions = pl.read_parquet(pairs_path)
             verdicts = {
                 name: pl.read_parquet(said)
-                for name in _evaluators(suite)
+                for name in comparers(suite)
                 if (said := files.table("benchmark/preferences", name)).exists()
             }
             settings = suite.alignment

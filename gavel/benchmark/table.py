@@ -164,7 +164,7 @@ def table_rows(labelled: Labelled, found: Sequence[Contender]) -> Iterator[dict[
                 "figure": figure,
                 "field": name,
                 "key": None,
-                "value": estimate.value,
+                "value": _rounded(estimate.value),
                 "low": estimate.low,
                 "high": estimate.high,
                 "n": estimate.n,
@@ -224,7 +224,10 @@ def quality(rubric: Rubric, found: Sequence[Contender]) -> dict[str, Measured]:
     )
     return {
         c.name: Measured(
-            "quality", fmean(c.fields[key].value or 0.0 for key in kept), len(kept), note=note
+            "quality",
+            fmean(_rounded(c.fields[key].value) or 0.0 for key in kept),
+            len(kept),
+            note=note,
         )
         for c in found
     }
@@ -405,6 +408,11 @@ def one_of(verdicts: pl.DataFrame, column: str) -> str:
     """The values of a column that should have one; several where the server changed in between."""
     values: list[str] = verdicts[column].drop_nulls().unique().to_list()
     return "+".join(sorted(values)) or "none"
+
+
+def _rounded(value: float | None) -> float | None:
+    """`value` without the last digits of its sums, so that two that are equal by arithmetic are equal."""
+    return None if value is None else round(value, 12) + 0.0
 
 
 def _because(estimate: Estimate) -> str | None:

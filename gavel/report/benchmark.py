@@ -19,11 +19,8 @@ _SHOWN = {
     "accuracy": "accuracy",
     "spearman": "Spearman",
     QUALITY_OF_DIMENSIONS: "quadratic kappa",
-    "mae": "mean absolute error",
 }
 """The figures of agreement that the page shows, and their names; the table has more."""
-
-_LESS_IS_BETTER = {"mae"}
 
 _MOST_TESTS = 40
 """Comparisons shown, the least likely by chance first."""
@@ -86,7 +83,7 @@ def _task(task: str, rows: Sequence[Row], tests: Sequence[Row]) -> dict[str, Any
             },
             {name for name in evaluators if _value(found.get((name, "pareto", None, None))) == 1},
         ),
-        "quality": _marked(cells("quality"), less=False),
+        "quality": _marked(cells("quality")),
         "agreement": list(_agreement(rows, cells)),
         "operations": [
             {"title": title, "form": form, "cells": cells(figure, None, key)}
@@ -111,14 +108,14 @@ def _agreement(rows: Sequence[Row], cells: Any) -> Iterator[dict[str, Any]]:
             yield {
                 "field": name,
                 "figure": _SHOWN[figure],
-                "cells": _marked(cells(figure, name), less=figure in _LESS_IS_BETTER),
+                "cells": _marked(cells(figure, name)),
             }
 
 
-def _marked(cells: Sequence[Row | None], less: bool) -> list[dict[str, Any] | None]:
+def _marked(cells: Sequence[Row | None]) -> list[dict[str, Any] | None]:
     """The cells, each with whether no other is better."""
     known = [value for cell in cells if (value := _value(cell)) is not None]
-    best = (min(known) if less else max(known)) if known else None
+    best = max(known, default=None)
     return [None if cell is None else {**cell, "best": cell["value"] == best} for cell in cells]
 
 

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gavel.alignment.schema import LABELS
 from gavel.judge.escalation import audited
 from gavel.report.day import accounting
 from gavel.report.quality import Figures
@@ -66,6 +68,25 @@ def tiered(project: Project, endpoint: Endpoint, **chat: Any) -> Project:
 def scores(project: Project) -> dict[str, dict[str, Any]]:
     rows = pq.read_table(project.store.existing("chat/scores", DAY)).to_pylist()
     return {row["record_id"]: row for row in rows}
+
+
+def label(project: Project, helpfulness: dict[str, float]) -> None:
+    """Write what people say of some records' helpfulness, as alignment/labels has it."""
+    ids = {name: row["row_id"] for name, row in scores(project).items()}
+    rows = [
+        {
+            "row_id": ids[name],
+            "task": "chat",
+            "field": "helpfulness",
+            "annotator": "ann",
+            "number": value,
+            "status": "valid",
+        }
+        for name, value in helpfulness.items()
+    ]
+    path = project.store.table("alignment/labels")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=LABELS), path)
 
 
 def figures(project: Project) -> Figures:
@@ -126,6 +147,18 @@ def test_a_larger_evaluator_decides_what_the_rules_pick(
     assert found.value("changed", "clarity") == pytest.approx(1 / (len(picked) - 1))
     assert found.value("mae_after", "helpfulness") is None
     assert "people labelled no escalated record" in (found.note("mae_after", "helpfulness") or "")
+    # People label three escalated records, on one of which the larger one failed, and one that was not.
+    label(
+        project, {"r1": 4.0, "r3": 5.0, "r4": 4.0, "r10": 1.0} | dict.fromkeys(drawn - {"r10"}, 4.0)
+    )
+    assert project.run("publish_day", DAY).success
+    found = figures(project)
+    known = len({"r1", "r3", "r4"} | drawn)
+    before = {**dict.fromkeys(drawn, 2.0), "r1": 2.0, "r3": 3.0, "r4": 2.0}
+    after = {**dict.fromkeys(drawn, 0.0), "r1": 0.0, "r3": 1.0, "r4": 2.0}
+    assert found.n("mae_before", "helpfulness") == known
+    assert found.value("mae_before", "helpfulness") == pytest.approx(sum(before.values()) / known)
+    assert found.value("mae_after", "helpfulness") == pytest.approx(sum(after.values()) / known)
     page = (project.store.root / "report" / f"{DAY}.html").read_text()
     assert "What escalating bought" in page
     assert "Cost of escalating" in page
