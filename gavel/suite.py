@@ -20,6 +20,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     ValidationError,
     model_validator,
@@ -138,19 +139,26 @@ def _is_http(url: str) -> bool:
 
 
 class Range(_Model):
-    """Numbers from `at_least` to `at_most`, both included."""
+    """Numbers from `at_least` to `at_most`, both included; null is no bound."""
 
     at_least: float | None = None
     at_most: float | None = None
 
-    @model_validator(mode="after")
-    def _bounds_something(self) -> Range:
-        if self.at_least is None and self.at_most is None:
-            raise ValueError("sets neither at_least nor at_most; one of the two is needed")
-        return self
+
+def _condition(value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    if values and all(isinstance(one, bool | int | float | str) for one in values):
+        return value
+    bounds = value if isinstance(value, dict) else {}
+    numbers = all(type(bound) in (int, float) for bound in bounds.values())
+    if bounds and numbers and set(bounds) <= set(Range.model_fields):
+        return Range(**bounds)
+    raise ValueError(
+        f"found {value!r}; accepted: a value, a list of values, or {{at_least: 1, at_most: 2}} with one or both"
+    )
 
 
-Condition = bool | int | float | str | list[bool | int | float | str] | Range
+Condition = Annotated[Any, PlainValidator(_condition)]
 """What a column has to be: a value, one of several, or a number within a range. Null is none of them."""
 
 

@@ -256,7 +256,13 @@ def test_a_task_can_have_a_panel_and_a_larger_evaluator(folder: Path) -> None:
         ),
         ("audit_share: 0.02", "audit_share: 2", ["tasks.chat.escalation.audit_share", "found 2"]),
         ("audit_share: 0.02", "audit: 2", ["escalation.audit: is not a setting", "audit_share"]),
-        ("at_most: 2", "under: 2", ["tasks.chat.escalation.high_risk"]),
+        (
+            "at_most: 2",
+            "under: 2",
+            ["escalation.high_risk.0.helpfulness: found {'under': 2}; accepted: a value, a list"],
+        ),
+        ("{at_most: 2}", "[]", ["escalation.high_risk.0.helpfulness: found []"]),
+        ("{at_most: 2}", "{at_most: two}", ["found {'at_most': 'two'}; accepted"]),
         (
             "evaluators:",
             "evaluators:\n  majority: {backend: heuristic}",
