@@ -25,6 +25,7 @@ from assets.tables import (
 from gavel.agreement.bootstrap import Resampling
 from gavel.alignment.labels import missing_labels
 from gavel.benchmark.records import (
+    answers_of,
     benchmark_judge,
     judge_records,
     labels_file,
@@ -256,14 +257,16 @@ def _labelled(suite: Suite, files: Store, rubric: Rubric) -> Labelled:
 
 def _contenders(suite: Suite, files: Store, labelled: Labelled) -> list[Contender]:
     """The evaluators that have judged the records as they are now, in the order of the suite."""
-    judged = {}
+    task = labelled.rubric.task
+    judged, answers = {}, {}
     for name in suite.benchmarked():
         path = files.table("benchmark/verdicts", name)
         if path.exists():
-            verdicts = pl.read_parquet(path).filter(pl.col("task") == labelled.rubric.task)
+            verdicts = pl.read_parquet(path).filter(pl.col("task") == task)
             if set(verdicts["row_id"]) == set(labelled.records["row_id"]):
                 judged[name] = verdicts
-    return contenders(suite, labelled, judged, _resampling(suite))
+                answers[name] = answers_of(files, name, task, verdicts)
+    return contenders(suite, labelled, judged, answers, _resampling(suite))
 
 
 def _standings(rows: list[dict[str, Any]]) -> str:

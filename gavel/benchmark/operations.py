@@ -24,9 +24,12 @@ class Measured:
     note: str | None = None
 
 
-def operations(verdicts: pl.DataFrame, evaluator: Evaluator) -> Iterator[Measured]:
-    """The operational figures of one evaluator on one task; `verdicts` has every attempt.
+def operations(
+    verdicts: pl.DataFrame, answers: pl.DataFrame, evaluator: Evaluator
+) -> Iterator[Measured]:
+    """The operational figures of one evaluator on one task.
 
+    `verdicts` has every attempt, `answers` the ledger's rows: also answers that are only compared with others.
     Times are those of the answers, whenever they were asked: a run that finds everything in the ledger
     measures what the run that asked did. `records_per_second` is over the time from the first request to the last
     answer, run by run; `peak_concurrency` is the most requests under way at once, in their last tries.
@@ -42,7 +45,6 @@ def operations(verdicts: pl.DataFrame, evaluator: Evaluator) -> Iterator[Measure
     faults = first.select("row_id", pl.col("faults").list.unique()).explode("faults").drop_nulls()
     for fault, count in sorted(faults["faults"].value_counts().iter_rows()):
         yield Measured("faults", count, records, fault)
-    answers = verdicts.unique(["request_hash", "attempt"])
     yield from _retries(answers)
     yield from _speed(answers, records, evaluator)
     for name in ("prompt_tokens", "completion_tokens"):
@@ -78,7 +80,7 @@ def _speed(answers: pl.DataFrame, records: int, evaluator: Evaluator) -> Iterato
         note = None if len(latency) else "undefined: no answer reports it"
         found = latency.quantile(quantile, "linear")
         yield Measured("latency_ms", found, len(latency), key, note)
-    end = answers["evaluated_at"].dt.epoch("us")
+    end = answers["answered_at"].dt.epoch("us")
     took = (answers["latency_ms"].fill_null(0) * 1e3).round().cast(pl.Int64)
     times = answers.select("run_id", (end - took).alias("start"), end.alias("end"))
     spans = times.group_by("run_id").agg(pl.col("end").max() - pl.col("start").min())
@@ -117,8 +119,9 @@ def _cost(answers: pl.DataFrame, records: int, seconds: float, evaluator: Evalua
         cost, note = 0.0, "rules cost nothing"
     elif not prices.model_fields_set:
         note = "undefined: the evaluator has no prices in suite.yaml"
-    elif answers["cost_usd"].null_count() == answers.height:
-        note = "undefined: no answer reports its tokens"
     else:
-        cost, note = answers["cost_usd"].sum(), "list prices"
+        read, written = answers["prompt_tokens"], answers["completion_tokens"]
+        usd = (read * prices.prompt + written * prices.completion).drop_nulls() / 1e6
+        cost = usd.sum() if len(usd) else None
+        note = "list prices" if len(usd) else "undefined: no answer reports its tokens"
     return Measured(figure, None if cost is None else 1000 * cost / records, records, note=note)

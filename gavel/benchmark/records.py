@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gavel.alignment.labels import references
 from gavel.errors import RubricError
-from gavel.inference.ledger import Ledger
+from gavel.inference.ledger import Ledger, latest, segments
 from gavel.inference.rules import Rules
 from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge, Judged
@@ -65,7 +66,7 @@ def people_of(suite: Suite, store: Store, rubric: Rubric) -> People:
     if (path := labels_file(store)) is None:
         return {}
     labels = pq.read_table(path, filters=[("task", "=", rubric.task)])
-    found = references(labels, suite.alignment.adjudicators, {rubric.task: rubric})
+    found = references(labels, suite.alignment.adjudicators)
     return {
         field: {row_id: r.value for row_id, r in items.items() if r.value is not None}
         for (_, field), items in found.items()
@@ -115,13 +116,27 @@ def judge_records(
             if not write_query(shard, connection, query, pq.read_schema(records)):
                 continue
         (folder / task).mkdir()
-        scope = f"benchmark/{judge.evaluator_name}/{task}"
+        scope = ledger_scope(judge.evaluator_name, task)
         with Ledger.open(store.ledger(scope), run_id, scope) as ledger:
             tables, judged = judge_fully(judge, shard, ledger, folder / task, attempts)
         parts += [(task, table) for table in tables]
         results += judged
     write_batches(out, schema, _conformed(parts, schema))
     return results
+
+
+def ledger_scope(evaluator: str, task: str) -> str:
+    """The ledger that an evaluator's answers of the benchmark stand in."""
+    return f"benchmark/{evaluator}/{task}"
+
+
+def answers_of(store: Store, evaluator: str, task: str, verdicts: pl.DataFrame) -> pl.DataFrame:
+    """Every answer of the runs that `verdicts` are from, once: also what is only compared with others."""
+    files = segments(store.ledger(ledger_scope(evaluator, task)))
+    with session() as connection:
+        found = pl.from_arrow(connection.sql(latest(files)).to_arrow_table())
+    assert isinstance(found, pl.DataFrame)
+    return found.filter(pl.col("run_id").is_in(verdicts["run_id"].unique().to_list()))
 
 
 def benchmark_schema(rubrics: Sequence[Rubric]) -> pa.Schema:

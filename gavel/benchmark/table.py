@@ -119,13 +119,17 @@ def contenders(
     suite: Suite,
     labelled: Labelled,
     judged: Mapping[str, pl.DataFrame],
+    answers: Mapping[str, pl.DataFrame],
     resampling: Resampling,
 ) -> list[Contender]:
-    """Every evaluator of `judged` (its verdicts on the task, every attempt), and the suite's panel and tiers."""
+    """Every evaluator of `judged`, and the suite's panel and tiers.
+
+    `judged` are the verdicts on the task, every attempt, `answers` what the ledger holds of them, by evaluator.
+    """
     rubric = labelled.rubric
     found = []
     for name, verdicts in judged.items():
-        measured = list(operations(verdicts, suite.evaluators.get(name, _RULES)))
+        measured = list(operations(verdicts, answers[name], suite.evaluators.get(name, _RULES)))
         model = one_of(verdicts, "model")
         said = winners(verdicts).select("row_id", *rubric.columns)
         signature = _signature(labelled, name, verdicts, resampling)

@@ -36,6 +36,11 @@ def labelled(records: int, conversation: int = 1) -> Labelled:
     return Labelled(TINY, table, said, "records.labels")
 
 
+def answers(verdicts: pl.DataFrame) -> pl.DataFrame:
+    """The answers that verdicts were read from, as the ledger has them."""
+    return verdicts.rename({"evaluated_at": "answered_at"}).unique(["request_hash", "attempt"])
+
+
 def verdicts(name: str, records: int, says: Says, latency: float = 100.0) -> pl.DataFrame:
     """One verdict a record, one after another, each taking `latency` milliseconds."""
     rows = []

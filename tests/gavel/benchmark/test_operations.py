@@ -10,14 +10,14 @@ import pytest
 
 from gavel.benchmark.operations import Measured, operations
 from gavel.suite import Evaluator
-from tests.gavel.benchmark.conftest import START, verdicts
+from tests.gavel.benchmark.conftest import START, answers, verdicts
 
 PRICED = {"backend": "openai_compatible", "base_url": "http://x", "model": "m"}
 
 
 def measured(table: pl.DataFrame, **settings: Any) -> dict[tuple[str, str | None], Measured]:
     evaluator = Evaluator.model_validate(PRICED | settings)
-    return {(m.figure, m.key): m for m in operations(table, evaluator)}
+    return {(m.figure, m.key): m for m in operations(table, answers(table), evaluator)}
 
 
 def at(table: pl.DataFrame, **columns: list[Any]) -> pl.DataFrame:
@@ -77,7 +77,7 @@ def test_faults_retries_and_recovery() -> None:
 @pytest.mark.parametrize(
     ("settings", "cost", "note"),
     [
-        # 10 answers of 0.002 dollars on 10 records; an hour's price over one second.
+        # 10 answers of 1,000 and 100 tokens on 10 records; an hour's price over one second.
         ({"prices": {"prompt": 1.0, "completion": 10.0}}, 2.0, "list prices"),
         ({"prices": {"hour": 3.6}}, 0.1, "3.6 dollars an hour of the machine"),
         ({}, None, "undefined: the evaluator has no prices in suite.yaml"),

@@ -20,7 +20,7 @@ from gavel.benchmark.table import (
     table_rows,
 )
 from gavel.suite import Suite
-from tests.gavel.benchmark.conftest import Says, labelled, people, verdicts
+from tests.gavel.benchmark.conftest import Says, answers, labelled, people, verdicts
 
 RESAMPLING = Resampling(resamples=400)
 N = 60
@@ -56,7 +56,8 @@ def rows_of(
     judged = {
         name: verdicts(name, N, says, latency.get(name, 100.0)) for name, says in evaluators.items()
     }
-    found = contenders(suite(task), of, judged, RESAMPLING)
+    asked = {name: answers(table) for name, table in judged.items()}
+    found = contenders(suite(task), of, judged, asked, RESAMPLING)
     rows = list(table_rows(of, found))
     frame = pl.DataFrame(
         [{k: row.get(k) for k in TABLE.names} for row in rows], schema=pl.Schema(TABLE)
@@ -203,7 +204,7 @@ def test_the_panel_and_the_tiers_stand_in_the_table_beside_their_members() -> No
     assert tiers["value"] == pytest.approx(sum(left) / N)
     assert found["small+medium>large", "escalated_rate", None]["value"] == pytest.approx(1 / 3)
     assert found["small+medium>large", "cost_usd_per_1000", None]["value"] == pytest.approx(
-        2 + 2 + 2 / 3
+        1 + 1 + 1 / 3
     )
     assert found["small+medium", "records_per_second", None]["value"] is None
     assert ("small", "small+medium>large") in {(t["first"], t["second"]) for t in tests}
