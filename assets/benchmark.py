@@ -28,6 +28,7 @@ from gavel.benchmark.records import (
     answers_of,
     benchmark_judge,
     judge_records,
+    labelled_count,
     labels_file,
     people_of,
     write_labelled,
@@ -93,7 +94,13 @@ def _records(suite: Suite) -> dg.AssetsDefinition:
         path = files.table("benchmark/records")
         clean = sorted((files.root / "logs" / "clean").glob("*.parquet"))
         rows = write_labelled(clean, labels_file(files), path)
-        told = [] if rows else [missing_labels(suite)]
+        labelled = labelled_count(files)
+        told = [] if labelled else [missing_labels(suite)]
+        if rows < labelled:
+            told.append(
+                f"{labelled - rows:,} of {labelled:,} labelled records are in no day's logs/clean any more, so no "
+                "evaluator can judge them; ingest their days again"
+            )
         return table_result(
             RECORDS.path,
             path,

@@ -24,7 +24,7 @@ from gavel.judge.rubric import Rubric
 from gavel.judge.tables import verdict_schema
 from gavel.logs.schema import SHARD
 from gavel.store.files import Store
-from gavel.store.tables import quoted, session, write_batches, write_query
+from gavel.store.tables import fetch, quoted, session, write_batches, write_query
 from gavel.suite import Evaluator, Suite
 
 People = Mapping[str, Mapping[str, Any]]
@@ -59,6 +59,16 @@ def labels_file(store: Store) -> Path | None:
     """The table of people's labels; None where there is none yet."""
     path = store.table("alignment/labels")
     return path if path.exists() else None
+
+
+def labelled_count(store: Store) -> int:
+    """How many records have a usable label."""
+    if (path := labels_file(store)) is None:
+        return 0
+    query = (
+        f"SELECT count(DISTINCT row_id) FROM read_parquet({quoted(path)}) WHERE status = 'valid'"
+    )
+    return int(fetch(query)[0][0])
 
 
 def people_of(suite: Suite, store: Store, rubric: Rubric) -> People:

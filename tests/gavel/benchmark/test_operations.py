@@ -99,6 +99,18 @@ def test_tokens_that_nobody_reports_are_undefined() -> None:
         assert str(found[key].note).startswith("undefined: no answer reports it")
 
 
+def test_answers_that_are_only_compared_with_others_cost_too() -> None:
+    table = verdicts("e", 10, lambda n: {})
+    further = answers(verdicts("more", 10, lambda n: {}))
+    evaluator = Evaluator.model_validate(PRICED | {"prices": {"prompt": 1.0, "completion": 10.0}})
+    both = pl.concat([answers(table), further])
+    found = {(m.figure, m.key): m for m in operations(table, both, evaluator)}
+    assert found["cost_usd_per_1000", None].value == pytest.approx(4.0)
+    assert found["prompt_tokens", None].value == 20_000
+    assert found["peak_concurrency", None].value == 2
+    assert found["records", None].value == 10
+
+
 def test_nothing_judged_is_undefined_everywhere() -> None:
     for measure in measured(verdicts("e", 0, lambda n: {})).values():
         assert measure.value is None or measure.value == 0
