@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.alignment import ALIGN
-from assets.benchmark import BENCHMARK
+from assets.benchmark import BENCHMARK, RECORDS, TABULATE, VERDICTS
 from assets.dialogue import EVALUATE, PAGES, RANK, RESULTS, SYSTEMS
 from assets.jobs import RELEASE, steps_of_a_day
 from assets.pairwise import COMPARE, comparers
@@ -100,7 +100,9 @@ def _benchmark(suite_file: str | None, named: Sequence[str]) -> int:
             "evaluate the day first, without --benchmark"
         )
     failures = _run_each(RELEASE, [None]) or _run_each(ALIGN, [None])
-    failures += _run_each(BENCHMARK, suite.benchmarked())
+    # The table once, after all of them.
+    failures += _run_each(BENCHMARK, suite.benchmarked(), [RECORDS, VERDICTS])
+    failures += _run_each(TABULATE, [None])
     if suite.benchmark.pairs is not None:
         failures += _run_each(COMPARE, comparers(suite))
     print(side_by_side(suite, Store(suite.path(suite.store))))

@@ -56,7 +56,7 @@ GROUP = "benchmark"
 RECORDS, VERDICTS, TABLE_KEY, COMPARISONS_KEY = (
     dg.AssetKey([GROUP, name]) for name in ("records", "verdicts", "table", "comparisons")
 )
-BENCHMARK = "benchmark_evaluator"
+BENCHMARK, TABULATE = "benchmark_evaluator", "tabulate_benchmark"
 
 
 def contested(suite: Suite) -> dg.StaticPartitionsDefinition:
@@ -69,14 +69,19 @@ def benchmark_assets(suite: Suite) -> list[dg.AssetsDefinition]:
     return [_records(suite), _verdicts(suite), _table(suite)]
 
 
-def benchmark_jobs(suite: Suite) -> list[Any]:
-    """The job that benchmarks one evaluator and makes the table anew."""
+def benchmark_jobs() -> list[Any]:
+    """The job that benchmarks one evaluator and makes the table anew, and the one that only makes the table."""
     return [
+        dg.define_asset_job(
+            TABULATE,
+            selection=[TABLE_KEY, COMPARISONS_KEY],
+            description="Make the table and the paired tests of the evaluators benchmarked so far.",
+        ),
         dg.define_asset_job(
             BENCHMARK,
             selection=[RECORDS, VERDICTS, TABLE_KEY, COMPARISONS_KEY],
             description="Judge the labelled records by one evaluator, and make the table anew.",
-        )
+        ),
     ]
 
 

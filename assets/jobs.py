@@ -70,7 +70,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         ),
         _whole_day(suite),
         *alignment_jobs(),
-        *benchmark_jobs(suite),
+        *benchmark_jobs(),
         *pairwise_jobs(suite),
         *dialogue_jobs(suite),
     ]
