@@ -197,6 +197,8 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                     "completion_tokens",
                     "cost_usd",
                     "answers_per_second",
+                    "escalated_rate",
+                    "disagreement",
                 )
             },
             **{f"latency_{k}_ms": v for k, v in figures.keyed("latency_ms").items()},

@@ -21,6 +21,7 @@ from gavel.benchmark.pairs import read_pairs
 from gavel.errors import GavelError, LabelError, StoreError
 from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge
+from gavel.judge.opinions import check_escalation
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import released_rubric
 from gavel.judge.rubric import load_rubric
@@ -89,7 +90,7 @@ def told_plainly(name: str, command: Callable[[], int]) -> int:
 def _check(suite: Suite) -> None:
     if suite.benchmark.pairs is not None:
         folder = suite.path(suite.prompts) / "benchmark" / PAIRWISE
-        Prompts(load_rubric(folder), str(folder))
+        Prompts(load_rubric(folder), str(folder)).check_fenced()
         questions = read_pairs(suite.path(suite.benchmark.pairs)).num_rows
         print(f"pairs: {questions:,} questions, two a pair")
     for task in suite.task_names():
@@ -97,11 +98,14 @@ def _check(suite: Suite) -> None:
         rubric = load_rubric(folder)
         prompts = Prompts(rubric, str(folder))
         prompts.check_fenced()
+        settings = suite.settings_of(task)
+        check_escalation(rubric, settings)
         name, evaluator = suite.evaluator_of(task)
         print(
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
             f"{len(rubric.label_values)} labels, prompt of {len(prompts.system):,} characters, "
             f"judged by {name} ({evaluator.backend}, {evaluator.model})"
+            + (f", and by {', '.join(settings.others)}" if settings.others else "")
         )
     for source in suite.sources:
         days, columns = check_source(source, suite)

@@ -23,6 +23,7 @@ from gavel.judge.panel import aggregated
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import opinion_schema
 from gavel.judge.worklist import write_invalid
+from gavel.logs.schema import SHARD
 from gavel.store.tables import quoted, session, write_batches, write_query
 from gavel.suite import Task
 
@@ -116,6 +117,19 @@ def ask_others(
         schema = opinion_schema(rubric)
         write_batches(out, schema, _with_reasons(parts, schema))
     return opinions
+
+
+def check_escalation(rubric: Rubric, settings: Task) -> None:
+    """Try the rules of escalation on no record at all.
+
+    Raises:
+        SuiteError: a rule does not fit the columns of a record or of a verdict by `rubric`.
+    """
+    if settings.escalation is not None:
+        nothing = read_verdicts(rubric, [])
+        records = pl.DataFrame(schema=pl.Schema(SHARD)).select(pl.exclude(*TEXTS))
+        standing = first_tier(rubric, settings, nothing, nothing)
+        escalated(records.join(standing, on="row_id"), settings.escalation, rubric.task)
 
 
 def _reasons(others: Others, shard: Path, standing: pl.DataFrame) -> dict[str, list[str]]:
