@@ -151,7 +151,7 @@ MEANINGS: Mapping[str, str] = {
     "second": "The one it is compared with",
     "difference": "First minus second, over the records or dialogues that both have",
     "p": "Two-sided p-value: by approximate randomisation of dialogues; of evaluators, by `test`",
-    "p_holm": "The same corrected, after Holm, for the pairs of the figure (of evaluators: pairs and fields)",
+    "p_holm": "The same corrected, after Holm, for the pairs of the figure (of evaluators: and field)",
 }
 
 

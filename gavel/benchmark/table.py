@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import combinations
 from statistics import fmean
@@ -29,6 +29,8 @@ QUALITY_OF_LABELS, QUALITY_OF_DIMENSIONS = "macro_f1", "quadratic_kappa"
 
 TESTED = {"label": ("macro_f1", "accuracy"), "dimension": ("spearman", "quadratic_kappa")}
 """The figures that every two evaluators are compared by. Accuracy has McNemar's p, the others the bootstrap's."""
+
+_RESAMPLES_A_PAIR = 200
 
 TABLE = pa.schema(
     [
@@ -181,11 +183,14 @@ def comparison_rows(
 ) -> list[dict[str, Any]]:
     """The rows of `COMPARISONS` for one task: every two evaluators that are not both a floor.
 
-    p-values are corrected after Holm over the pairs and fields of one figure.
+    p-values are corrected after Holm over the pairs of one figure and field. There are so many resamples that
+    the least p-value possible, 2 in as many, is small also when it is multiplied by the pairs.
     """
     rows: list[dict[str, Any]] = []
     rubric = labelled.rubric
     pairs = [(a, b) for a, b in combinations(found, 2) if not (a.floor and b.floor)]
+    enough = max(resampling.resamples, _RESAMPLES_A_PAIR * len(pairs))
+    resampling = replace(resampling, resamples=enough)
     for name in rubric.columns:
         truth = labelled.truth(name)
         if all(value is None for value in truth):
@@ -197,8 +202,10 @@ def comparison_rows(
                 {**shared, **row}
                 for row in _compared(labelled, name, truth, mine, theirs, resampling)
             ]
-    for figure in {row["figure"] for row in rows}:
-        family = [row for row in rows if row["figure"] == figure]
+    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        families.setdefault((row["figure"], row["field"]), []).append(row)
+    for family in families.values():
         for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
             row["p_holm"] = p
     return sorted(rows, key=lambda row: (row["figure"], row["field"]))

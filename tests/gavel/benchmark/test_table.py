@@ -24,6 +24,7 @@ from tests.gavel.benchmark.conftest import Says, answers, labelled, people, verd
 
 RESAMPLING = Resampling(resamples=400)
 N = 60
+MORE = [f"e{n}" for n in range(9)]
 
 
 def suite(task: Mapping[str, Any] | None = None) -> Suite:
@@ -34,7 +35,8 @@ def suite(task: Mapping[str, Any] | None = None) -> Suite:
             "sources": [{"name": "s", "format": "jsonl", "path": "{day}.jsonl"}],
             "evaluator": "small",
             "evaluators": {
-                name: model | {"prices": {"prompt": 1}} for name in ("small", "medium", "large")
+                name: model | {"prices": {"prompt": 1}}
+                for name in ("small", "medium", "large", *MORE)
             },
             "tasks": {"tiny": task or {}},
         }
@@ -155,7 +157,15 @@ def test_paired_tests_by_hand() -> None:
     assert undefined["note"]
 
 
-def test_p_values_are_corrected_over_the_pairs_and_fields_of_a_figure() -> None:
+def test_with_many_evaluators_a_clear_difference_is_still_seen() -> None:
+    _, tests = rows_of({"small": PERFECT} | dict.fromkeys(MORE, CONSTANT))
+    assert len([t for t in tests if t["figure"] == "quadratic_kappa"]) == 45
+    clear = [t for t in tests if t["figure"] == "quadratic_kappa" and t["first"] == "small"]
+    assert len(clear) == 9
+    assert all(t["p_holm"] < 0.05 for t in clear)
+
+
+def test_p_values_are_corrected_over_the_pairs_of_a_figure_and_field() -> None:
     def few(n: int) -> dict[str, Any]:
         return {"intent": "buy" if people(n)["intent"] == "return" else "return"} if n < 6 else {}
 
