@@ -96,6 +96,8 @@ def ask_others(
     """
     opinions = Opinions()
     rubric = _rubric(others)
+    # Before anybody is asked: a mistake in a rule costs nothing then.
+    check_escalation(rubric, others.settings)
     parts: list[tuple[Path, Mapping[str, list[str]] | None]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
