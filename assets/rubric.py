@@ -11,15 +11,17 @@ from gavel.judge.rubric import Rubric
 from resources import ParquetStore, PromptLibrary
 
 
-def rubric_asset(task: str) -> dg.AssetsDefinition:
-    """The released rubric of `task`."""
+def rubric_asset(
+    task: str, folder: str | None = None, group: str | None = None
+) -> dg.AssetsDefinition:
+    """The released rubric of `task`, from `folder` of the prompts where that has another name."""
 
     key = dg.AssetKey([task, "rubric"])
 
     @declared_asset(
         key,
         f"The released rubric of {task}: prompts, JSON Schema, label sets, hash.",
-        group=task,
+        group=group or task,
         kinds={"jinja", "yaml"},
         checks=[
             check_spec(
@@ -32,8 +34,8 @@ def rubric_asset(task: str) -> dg.AssetsDefinition:
     def rubric(
         context: dg.AssetExecutionContext, prompts: PromptLibrary, store: ParquetStore
     ) -> Result:
-        found = prompts.rubric(task)
-        compiled = Prompts(found, f"{prompts.folder}/{task}")
+        found = prompts.rubric(folder or task)
+        compiled = Prompts(found, f"{prompts.folder}/{folder or task}")
         compiled.check_fenced()
         drifted = release(store.files, found)
         check = dg.AssetCheckResult(

@@ -29,6 +29,10 @@ class LabelError(GavelError):
     """A file of people's labels, or what is asked of a sample for them, cannot be used at all."""
 
 
+class PairError(GavelError):
+    """A file of pairs of answers is missing or malformed: file and line are named."""
+
+
 class StoreError(GavelError):
     """A table cannot be read or written: it is missing, the disk is full, a column changed its type."""
 

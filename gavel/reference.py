@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from gavel.alignment.schema import FIGURES, LABELS, SAMPLE
 from gavel.alignment.schema import REASONS as UNUSABLE
+from gavel.benchmark.pairs import PAIRS
+from gavel.benchmark.ranking import RANKING
+from gavel.benchmark.records import benchmark_schema
+from gavel.benchmark.table import COMPARISONS as TESTS
+from gavel.benchmark.table import TABLE
 from gavel.columns import reference
 from gavel.dialogue.inform import REASONS as FAILURES
 from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
 from gavel.dialogue.results import SCHEMA as RESULTS
 from gavel.inference.ledger import SCHEMA as LEDGER
+from gavel.judge.escalation import REASONS as ESCALATIONS
 from gavel.judge.rubric import Rubric
-from gavel.judge.tables import VOLATILE, score_schema, verdict_schema
+from gavel.judge.tables import VOLATILE, opinion_schema, score_schema, verdict_schema
 from gavel.judge.verdicts import FAULTS
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED, SHARD
 from gavel.report.audit import EVENTS
@@ -23,6 +29,7 @@ def tables_page() -> str:
     codes = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())
     reasons = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in REASONS.items())
     unusable = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in UNUSABLE.items())
+    escalations = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in ESCALATIONS.items())
     failed = "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAILURES.items())
     tables = {
         "logs/raw": RAW,
@@ -30,12 +37,19 @@ def tables_page() -> str:
         "logs/rejected": REJECTED,
         "{task}/shards": SHARD,
         "{task}/verdicts, {task}/invalid, {task}/regenerated": verdict_schema(bare),
+        "{task}/opinions": opinion_schema(bare),
         "{task}/scores": score_schema(bare, list(CLEAN)),
         "{task}/quality": QUALITY,
         "audit/events": EVENTS,
         "alignment/labels": LABELS,
         "alignment/sample": SAMPLE,
         "alignment/metrics, alignment/calibration": FIGURES,
+        "benchmark/records": SHARD,
+        "benchmark/verdicts, benchmark/preferences": benchmark_schema([bare]),
+        "benchmark/table": TABLE,
+        "benchmark/comparisons": TESTS,
+        "benchmark/pairs": PAIRS,
+        "benchmark/ranking": RANKING,
         "dialogue/results": RESULTS,
         "dialogue/leaderboard": STANDINGS,
         "dialogue/comparisons": COMPARISONS,
@@ -70,6 +84,12 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 | code | meaning |
 |---|---|
 {unusable}
+
+## Reasons: why a record goes to the larger evaluator
+
+| code | meaning |
+|---|---|
+{escalations}
 
 ## Failures: why a dialogue of the benchmark failed
 

@@ -27,7 +27,8 @@ response reference source_text language input_source out_of_coverage tool_used a
 extra source_file source_line shard shard_row rationale confidence field_confidence status faults
 fault_detail raw_response mended evaluator model model_revision prompt_version rubric_hash config_hash
 request_hash worker run_id attempt reused retries finish_reason prompt_tokens completion_tokens cost_usd latency_ms
-evaluated_at score score_normalised attempts regenerated day filename file_row_number
+evaluated_at score score_normalised attempts regenerated day filename file_row_number tier
+escalated votes disagreement because
 """
 RESERVED = frozenset(_COLUMNS.split())
 """Names that dimensions and labels cannot have: columns of the tables they become columns of."""

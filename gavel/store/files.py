@@ -72,6 +72,15 @@ def _unlink_abandoned(temporary: Path) -> None:
         pass  # another writer is at work on it, or has just ended
 
 
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Hold `lock`, made if need be, against every other process; wait for whoever holds it now."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 _DISK_FULL = ("No space left on device", "failed to offload data block")
 """The words of the system, and of DuckDB where it cannot spill."""
 

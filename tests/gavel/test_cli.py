@@ -129,6 +129,18 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
         (("shards: 1", "last_day: 2026-11-01"), "last_day 2026-11-01 is before first_day"),
         (("shards: 1", "store: suite.yaml/x"), "suite.yaml is no folder"),
         (("shards: 1", "warehouse: data"), "warehouse and store are both 'data'"),
+        (
+            (
+                "{baseline: {backend: heuristic}}",
+                "{baseline: {backend: heuristic}, large: {backend: heuristic}}\n"
+                "tasks: {chat: {escalation: {evaluator: large, high_risk: [{mood: bad}]}}}",
+            ),
+            "tasks.chat.escalation.high_risk: 'mood' is no column of a record or verdict",
+        ),
+        (
+            ("shards: 1", "shards: 1\nbenchmark: {pairs: pairs.jsonl}"),
+            "prompts/benchmark/pairwise/rubric.yaml is missing",
+        ),
         (("heuristic}", "openai_compatible, model: m, base_url: localhost}"), "'localhost'"),
         (("heuristic}", 'openai_compatible, model: m, base_url: "http://[::1"}'), "'http://[::1'"),
     ],
