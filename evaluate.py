@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -11,15 +12,18 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets.alignment import ALIGN
+from assets.benchmark import BENCHMARK, RECORDS, TABULATE, VERDICTS
 from assets.dialogue import EVALUATE, PAGES, RANK, RESULTS, SYSTEMS
 from assets.fashion import MAKE as MAKE_FASHION
 from assets.fashion import fashion_steps
-from assets.jobs import steps_of_a_day
+from assets.jobs import RELEASE, steps_of_a_day
+from assets.pairwise import COMPARE, comparers
 from assets.processes import end_abandoned_runs, process_tags
 from gavel.cli import told_plainly
 from gavel.dialogue.results import systems
 from gavel.errors import SuiteError
-from gavel.report.summary import fashion_standings, standings, summary
+from gavel.report.summary import fashion_standings, side_by_side, standings, summary
 from gavel.store.files import Store
 from gavel.suite import SUITE_VARIABLE, Suite, load_suite
 
@@ -36,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "days", nargs="*", help="days such as 2026-11-02; none: every day of the suite"
     )
     parser.add_argument("--suite", help="the suite file (default: $GAVEL_SUITE, else ./suite.yaml)")
+    parser.add_argument(
+        "--benchmark",
+        action="store_true",
+        help="instead of evaluating days, hold every evaluator side by side on the labelled records",
+    )
     chosen = parser.parse_args(arguments)
     home = Path(os.environ.get("DAGSTER_HOME") or "")
     if not home.is_absolute() or not home.is_dir():
@@ -45,7 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    # An interruption in the middle of a request would show as a traceback of its event loop.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
     try:
+        if chosen.benchmark:
+            return told_plainly("gavel-evaluate", lambda: _benchmark(chosen.suite, chosen.days))
         return told_plainly("gavel-evaluate", lambda: _evaluate(chosen.suite, chosen.days))
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         print(
@@ -85,6 +98,26 @@ def _evaluate(suite_file: str | None, named: Sequence[str]) -> int:
         failures += failed_here
         if store.table("fashion/leaderboard").exists():
             print(fashion_standings(suite, store))
+    for failed in failures:
+        print(failed, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _benchmark(suite_file: str | None, named: Sequence[str]) -> int:
+    suite = load_suite(suite_file)
+    os.environ[SUITE_VARIABLE] = str(suite.file)
+    if named:
+        raise SuiteError(
+            f"--benchmark takes no day, found {named[0]!r}: it is over the labelled records of all days; "
+            "evaluate the day first, without --benchmark"
+        )
+    failures = _run_each(RELEASE, [None]) or _run_each(ALIGN, [None])
+    # The table once, after all of them.
+    failures += _run_each(BENCHMARK, suite.benchmarked(), [RECORDS, VERDICTS])
+    failures += _run_each(TABULATE, [None])
+    if suite.benchmark.pairs is not None:
+        failures += _run_each(COMPARE, comparers(suite))
+    print(side_by_side(suite, Store(suite.path(suite.store))))
     for failed in failures:
         print(failed, file=sys.stderr)
     return 1 if failures else 0
@@ -130,26 +163,37 @@ def evaluate_fashion(suite: Suite) -> list[str]:
 
 def evaluate_dialogue_systems(suite: Suite) -> list[str]:
     """Evaluate every system of the dialogue benchmark; return why some could not be, a sentence each."""
-    from definitions import defs
-
     assert suite.dialogue is not None, "there is a benchmark"
     found, failures = systems(suite, suite.dialogue)
-    evaluate, rank = (defs.resolve_job_def(name) for name in (EVALUATE, RANK))
     with dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions(str(SYSTEMS.name), found)
-        # The leaderboard once, after all of them.
-        steps = [(evaluate, system, [RESULTS, PAGES]) for system in found] + [(rank, None, None)]
-        for job, system, assets in steps:
+    # The leaderboard once, after all of them.
+    failures += _run_each(EVALUATE, found, [RESULTS, PAGES])
+    return failures + _run_each(RANK, [None])
+
+
+def _run_each(
+    name: str,
+    partitions: Sequence[str | None],
+    assets: Sequence[dg.AssetKey] | None = None,
+) -> list[str]:
+    """Run a job, or only `assets` of it, for each partition; return why some failed, a sentence each."""
+    from definitions import defs
+
+    failures: list[str] = []
+    job = defs.resolve_job_def(name)
+    with dg.DagsterInstance.get() as instance:
+        for partition in partitions:
             result = job.execute_in_process(
                 instance=instance,
-                partition_key=system,
+                partition_key=partition,
                 asset_selection=assets,
                 raise_on_error=False,
                 run_config=_QUIET,
                 tags=process_tags(),
             )
             if not result.success:
-                where = job.name if system is None else f"{job.name}, partition {system}"
+                where = name if partition is None else f"{name}, partition {partition}"
                 failures.append(f"{where}: {_why(result)}")
     return failures
 

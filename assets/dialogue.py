@@ -1,8 +1,6 @@
 """The task-oriented dialogue benchmark: one partition a system, and the leaderboard over all of them."""
 
-import fcntl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
 from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
-from gavel.store.files import Store, replacing
+from gavel.store.files import Store, alone, replacing
 from gavel.store.manifests import Manifest
 from gavel.store.tables import write_batches
 from gavel.suite import Dialogue, Suite
@@ -167,7 +165,8 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
         signature = ranking_signature(suite, settings, content_hash)
         rated = settings.ratings
         ratings = None if rated is None else read_ratings(suite.path(rated))
-        with _alone(files):
+        # Runs of several systems end at once; each must read what the one before it has written.
+        with alone(files.root / "dialogue" / ".leaderboard.lock"):
             results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
             outdated = _outdated(suite, settings, results)
             standings, comparisons = leaderboard(settings, results, ratings, outdated)
@@ -199,16 +198,6 @@ def _outdated(suite: Suite, settings: Dialogue, results: Sequence[Path]) -> set[
         for path in results
         if made_from(path) != dialogue_signature(suite, settings, path.stem, content)
     }
-
-
-@contextmanager
-def _alone(files: Store) -> Iterator[None]:
-    """Runs of several systems end at once; each must read what the one before it has written."""
-    lock = files.root / "dialogue" / ".leaderboard.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _written(files: Store, name: str, table: pa.Table) -> Path:

@@ -6,8 +6,10 @@ from typing import Any
 import dagster as dg
 
 from assets.alignment import alignment_jobs
+from assets.benchmark import benchmark_jobs
 from assets.dialogue import dialogue_jobs
 from assets.fashion import fashion_jobs
+from assets.pairwise import pairwise_jobs
 from assets.partitions import DAY, SHARD, daily, shard_keys
 from assets.processes import note_process, process_tags
 from gavel.suite import Suite
@@ -42,7 +44,10 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         *(
             dg.define_asset_job(
                 judge_job(task),
-                selection=[f"{task}/{n}" for n in ("shards", "verdicts", "invalid", "regenerated")],
+                selection=[
+                    f"{task}/{n}"
+                    for n in ("shards", "verdicts", "invalid", "regenerated", *_others(suite, task))
+                ],
                 description=f"Judge one shard of one day's {task} records, and ask again for the invalid.",
             )
             for task in tasks
@@ -50,7 +55,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         *(
             dg.define_asset_job(
                 regenerate_job(task),
-                selection=[f"{task}/regenerated"],
+                selection=[f"{task}/{n}" for n in ("regenerated", *_others(suite, task))],
                 description=f"Ask again for one shard's {task} records whose verdicts are still invalid.",
             )
             for task in tasks
@@ -66,9 +71,16 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         ),
         _whole_day(suite),
         *alignment_jobs(),
+        *benchmark_jobs(),
+        *pairwise_jobs(suite),
         *dialogue_jobs(suite),
         *fashion_jobs(suite),
     ]
+
+
+def _others(suite: Suite, task: str) -> Sequence[str]:
+    """The last table of judging where evaluators besides the task's own are asked."""
+    return ["opinions"] if suite.settings_of(task).others else []
 
 
 def steps_of_a_day(suite: Suite, day: str) -> Sequence[tuple[str, str | None]]:

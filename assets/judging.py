@@ -12,7 +12,7 @@ import polars as pl
 
 from assets.logs import CLEAN
 from assets.partitions import day_and_shard, sharded
-from assets.signatures import made_from, shard_signature, verdict_signature
+from assets.signatures import made_from, opinion_signature, shard_signature, verdict_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -27,9 +27,10 @@ from gavel.inference.ask import Asked
 from gavel.inference.ledger import Ledger
 from gavel.judge.evaluate import Judged, judge_shard, regenerate
 from gavel.judge.kept import kept_verdicts
+from gavel.judge.opinions import ask_others
 from gavel.judge.releases import released_rubric
 from gavel.judge.tables import VOLATILE, verdict_check
-from gavel.judge.worklist import outcome, write_invalid
+from gavel.judge.worklist import outcome, unresolved, write_invalid
 from gavel.logs.shards import shard_rows, write_shard
 from gavel.logs.validity import SHARD_VALID
 from gavel.store.files import Store
@@ -46,7 +47,7 @@ _PROGRESS_SECONDS = 5.0
 
 
 def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
-    """{task}/shards, verdicts, invalid and regenerated."""
+    """{task}/shards, verdicts, invalid and regenerated; and opinions, where others are asked too."""
     partitions = sharded(suite)
     rubric, shards_key, verdicts_key, invalid_key, regenerated_key = (
         dg.AssetKey([task, name])
@@ -111,7 +112,12 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         signature = made_from(records) | verdict_signature(judge)
         path = files.table(f"{task}/verdicts", day, shard)
         started = time.monotonic()
-        judged = kept_verdicts(path, signature, files.ledger(f"{task}/{day}"))
+        judged = kept_verdicts(
+            path,
+            signature,
+            files.ledger(f"{task}/{day}"),
+            files.table(f"{task}/regenerated", day, shard),
+        )
         if judged is None:
             with _ledger(context, files, task, day, shard) as ledger:
                 progress = _progress(context, row_count(records))
@@ -267,7 +273,73 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             ),
         )
 
-    return [shards, verdicts, invalid, regenerated]
+    made = [shards, verdicts, invalid, regenerated]
+    return [*made, _opinions(suite, task)] if suite.settings_of(task).others else made
+
+
+def _opinions(suite: Suite, task: str) -> dg.AssetsDefinition:
+    """{task}/opinions, of a task that has a panel or escalates."""
+    key = dg.AssetKey([task, "opinions"])
+
+    @declared_asset(
+        key,
+        "What the panel's further members, and the larger evaluator, say besides the task's own.",
+        group=task,
+        kinds={"parquet", "openai"},
+        partitions=sharded(suite),
+        deps=[
+            dg.AssetKey([task, name]) for name in ("verdicts", "regenerated", "shards", "rubric")
+        ],
+        pool=EVALUATOR_POOL,
+        checks=[check_spec(VALID_ROWS, key, "Bounds, label sets and known faults hold")],
+    )
+    def opinions(
+        context: dg.AssetExecutionContext, store: ParquetStore, evaluators: Evaluators
+    ) -> Result:
+        day, shard = day_and_shard(context)
+        files = store.files
+        rubric = released_rubric(files, task)
+        records = files.existing(f"{task}/shards", day, shard)
+        chain = [files.existing(f"{task}/{n}", day, shard) for n in ("verdicts", "regenerated")]
+        before = read_manifest(chain[1].with_suffix(".json"))
+        signature = made_from(chain[1]) | opinion_signature(suite, task)
+        path = files.table(f"{task}/opinions", day, shard)
+        rounds = 0 if before is None else int(before.figures.get("rounds", 0))
+        with _ledger(context, files, task, day, shard) as ledger:
+            started = time.monotonic()
+            asked = ask_others(
+                evaluators.others(task, rubric),
+                records,
+                chain,
+                ledger,
+                path,
+                suite.regeneration_attempts * (1 + rounds),
+                _progress(context, row_count(records)),
+            )
+            seconds = time.monotonic() - started
+        return table_result(
+            key.path,
+            path,
+            volatile=VOLATILE,
+            rubric=rubric,
+            metadata={
+                "escalated": asked.escalated,
+                "invalid": sum(judged.invalid for judged in asked.judged),
+                **_figures(asked.judged, seconds, path),
+            },
+            checks=[valid_rows(path, verdict_check(rubric))],
+            manifest=Manifest(
+                signature,
+                context.run.run_id,
+                figures={
+                    "verdicts": [content_hash(table, VOLATILE) for table in chain],
+                    "unresolved": unresolved([*chain, path]),
+                    "rounds": rounds,
+                },
+            ),
+        )
+
+    return opinions
 
 
 def _rounds(context: dg.AssetExecutionContext, path: Path, signature: dict[str, str]) -> int:

@@ -53,3 +53,10 @@ def day_and_shard(context: dg.AssetExecutionContext) -> tuple[str, str]:
 def shard_files(suite: Suite, store: Store, table: str, day: str) -> list[Path]:
     """The files of `table` of every shard of the day. Raises StoreError where one is missing."""
     return [store.existing(table, day, shard) for shard in shard_keys(suite)]
+
+
+def opinion_files(suite: Suite, store: Store, task: str, day: str) -> list[Path]:
+    """The same of the opinions of other evaluators; none where the task asks no others."""
+    if not suite.settings_of(task).others:
+        return []
+    return shard_files(suite, store, f"{task}/opinions", day)

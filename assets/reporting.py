@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import orjson
 
-from assets.partitions import daily, shard_files
+from assets.partitions import daily, opinion_files, shard_files
 from assets.signatures import reported_signature
 from assets.tables import VALID_ROWS, Result, check_spec, declared_asset, table_result, valid_rows
 from gavel.report.audit import events
@@ -41,7 +41,10 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         by_task = {
             task: (
                 shard_files(suite, files, f"{task}/verdicts", day),
-                shard_files(suite, files, f"{task}/regenerated", day),
+                [
+                    *shard_files(suite, files, f"{task}/regenerated", day),
+                    *opinion_files(suite, files, task, day),
+                ],
             )
             for task in tasks
         }

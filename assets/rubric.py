@@ -6,20 +6,22 @@ import dagster as dg
 
 from assets.tables import Result, check_spec, declared_asset
 from gavel.judge.prompts import Prompts
-from gavel.judge.releases import release
+from gavel.judge.releases import drift_sentence, release
 from gavel.judge.rubric import Rubric
 from resources import ParquetStore, PromptLibrary
 
 
-def rubric_asset(task: str) -> dg.AssetsDefinition:
-    """The released rubric of `task`."""
+def rubric_asset(
+    task: str, folder: str | None = None, group: str | None = None
+) -> dg.AssetsDefinition:
+    """The released rubric of `task`, from `folder` of the prompts where that has another name."""
 
     key = dg.AssetKey([task, "rubric"])
 
     @declared_asset(
         key,
         f"The released rubric of {task}: prompts, JSON Schema, label sets, hash.",
-        group=task,
+        group=group or task,
         kinds={"jinja", "yaml"},
         checks=[
             check_spec(
@@ -32,18 +34,14 @@ def rubric_asset(task: str) -> dg.AssetsDefinition:
     def rubric(
         context: dg.AssetExecutionContext, prompts: PromptLibrary, store: ParquetStore
     ) -> Result:
-        found = prompts.rubric(task)
-        compiled = Prompts(found, f"{prompts.folder}/{task}")
+        found = prompts.rubric(folder or task)
+        compiled = Prompts(found, f"{prompts.folder}/{folder or task}")
         compiled.check_fenced()
         drifted = release(store.files, found)
-        advice = (
-            f"version {found.version} was released with another content; raise `version` in rubric.yaml, "
-            "or put the old content back; until then the released content stays in force"
-        )
         check = dg.AssetCheckResult(
             check_name="version_names_content",
             passed=not drifted,
-            description="\n".join([*map(str, drifted), advice]) if drifted else "as released",
+            description=drift_sentence(found, drifted) if drifted else "as released",
             metadata={drift.file: f"{drift.released} -> {drift.found}" for drift in drifted},
         )
         return dg.MaterializeResult(

@@ -8,7 +8,7 @@ import dagster as dg
 import orjson
 import pyarrow as pa
 
-from assets.partitions import daily, shard_files, window_until
+from assets.partitions import daily, opinion_files, shard_files, window_until
 from assets.signatures import scores_signature
 from assets.tables import (
     VALID_ROWS,
@@ -20,12 +20,14 @@ from assets.tables import (
     valid_rows,
     warning,
 )
+from gavel.benchmark.records import people_of
 from gavel.errors import StoreError
 from gavel.inference.ledger import compact
 from gavel.judge.releases import released_rubric
 from gavel.judge.scores import merge_scores
 from gavel.judge.tables import VOLATILE, score_check
 from gavel.report.quality import Figures, quality, warnings
+from gavel.report.tiers import tier_figures
 from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
 from gavel.store.manifests import Manifest
@@ -39,6 +41,7 @@ WAREHOUSE_POOL = "warehouse"
 def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
     """{task}/scores, published and quality."""
     days = daily(suite)
+    others = suite.settings_of(task).others
     scores_key, published_key, quality_key = (
         dg.AssetKey([task, name]) for name in ("scores", "published", "quality")
     )
@@ -49,7 +52,10 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         group=task,
         partitions=days,
         kinds={"duckdb", "parquet"},
-        deps=[dg.AssetKey([task, "verdicts"]), dg.AssetKey([task, "regenerated"])],
+        deps=[
+            dg.AssetKey([task, name])
+            for name in ("verdicts", "regenerated", *(["opinions"] if others else []))
+        ],
         checks=[
             check_spec(
                 "clean_is_sum_of_shards",
@@ -82,6 +88,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             shard_files(suite, files, f"{task}/verdicts", day),
             shard_files(suite, files, f"{task}/regenerated", day),
             path,
+            opinion_files(suite, files, task, day),
         )
         clean = _records(files.existing("logs/clean", day), task, path)
         sharded = sum(map(row_count, shards))
@@ -155,7 +162,11 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         group=task,
         partitions=days,
         kinds={"duckdb", "parquet"},
-        deps=[dg.AssetDep(scores_key, partition_mapping=window_until(suite.quality.window_days))],
+        deps=[
+            dg.AssetDep(scores_key, partition_mapping=window_until(suite.quality.window_days)),
+            # What escalating bought is told by people's labels.
+            *([dg.AssetDep(dg.AssetKey(["alignment", "labels"]))] if others else []),
+        ],
         checks=[
             check_spec(VALID_ROWS, quality_key, "Every figure is a finite number or null"),
             check_spec(
@@ -186,6 +197,8 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                     "completion_tokens",
                     "cost_usd",
                     "answers_per_second",
+                    "escalated_rate",
+                    "disagreement",
                 )
             },
             **{f"latency_{k}_ms": v for k, v in figures.keyed("latency_ms").items()},
@@ -210,16 +223,26 @@ def _quality(suite: Suite, files: Store, task: str, day: str) -> pa.Table:
         for back in range(1, suite.quality.window_days + 1)
     ]
     trailing = {d: path for d in before if (path := files.table(f"{task}/scores", d)).exists()}
+    scores = files.existing(f"{task}/scores", day)
+    verdicts, regenerated = (
+        shard_files(suite, files, f"{task}/{name}", day) for name in ("verdicts", "regenerated")
+    )
+    opinions = opinion_files(suite, files, task, day)
+    settings, chain = suite.settings_of(task), [*verdicts, *regenerated]
     return quality(
         task,
         day,
         [(d.name, d.min, d.max) for d in rubric.dimensions],
         list(rubric.label_values),
-        files.existing(f"{task}/scores", day),
-        shard_files(suite, files, f"{task}/verdicts", day),
-        shard_files(suite, files, f"{task}/regenerated", day),
+        scores,
+        verdicts,
+        regenerated,
         trailing,
         suite.quality,
+        opinions,
+        tier_figures(rubric, settings, scores, chain, opinions, people_of(suite, files, rubric))
+        if opinions
+        else (),
     )
 
 

@@ -17,7 +17,8 @@ from assets.tables import CODE_VERSION
 from gavel.dialogue.corpus import database_folder
 from gavel.dialogue.loading import corpus_files
 from gavel.dialogue.results import prediction_file
-from gavel.judge.evaluate import Judge
+from gavel.judge.backends import evaluator_named
+from gavel.judge.evaluate import Judge, config_hash
 from gavel.logs.sources import fingerprint
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
@@ -32,9 +33,10 @@ def ingest_manifest(store: Store, day: str) -> Path:
     return store.document(f"logs/clean/{day}")
 
 
-def judge_manifest(store: Store, task: str, day: str, shard: str) -> Path:
-    """The manifest that says what the judging of a shard was made from."""
-    return store.document(f"{task}/regenerated/{day}/{shard}")
+def judge_manifest(suite: Suite, store: Store, task: str, day: str, shard: str) -> Path:
+    """The manifest that says what the judging of a shard was made from: that of its last table."""
+    last = "opinions" if suite.settings_of(task).others else "regenerated"
+    return store.document(f"{task}/{last}/{day}/{shard}")
 
 
 def publish_manifest(store: Store, day: str) -> Path:
@@ -75,17 +77,31 @@ def verdict_signature(judge: Judge) -> dict[str, str]:
     }
 
 
+def opinion_signature(suite: Suite, task: str) -> dict[str, str]:
+    """What the opinions of other evaluators are made from besides the verdicts; nothing where none is asked."""
+    settings = suite.settings_of(task)
+    if not settings.others:
+        return {}
+    asked = [(name, config_hash(evaluator_named(suite, name))) for name in settings.others]
+    return {"others": _hash([settings.model_dump(include={"panel", "escalation"}), asked])}
+
+
 def judge_signature(suite: Suite, judge: Judge, ingested: Manifest) -> dict[str, str]:
-    """What a judged shard is made from, regeneration included."""
-    shard = shard_signature(suite, judge.rubric.task, ingested)
-    return shard | verdict_signature(judge) | {"attempts": str(suite.regeneration_attempts)}
+    """What a judged shard is made from, regeneration and the opinions of others included."""
+    task = judge.rubric.task
+    return {
+        **shard_signature(suite, task, ingested),
+        **verdict_signature(judge),
+        "attempts": str(suite.regeneration_attempts),
+        **opinion_signature(suite, task),
+    }
 
 
 def scores_signature(
     suite: Suite, store: Store, task: str, day: str, read: Read = read_manifest
 ) -> dict[str, str]:
     """What the scores of a task are made from: the content of its judged shards."""
-    shards = [judge_manifest(store, task, day, shard) for shard in shard_keys(suite)]
+    shards = [judge_manifest(suite, store, task, day, shard) for shard in shard_keys(suite)]
     return {"rows": _hash([_content(read(shard)) for shard in shards])}
 
 

@@ -138,7 +138,7 @@ def make_fresh(suite: Suite) -> None:
             for shard in shard_keys(suite):
                 content = signature_hash({"of": f"{judge.rubric.task} {day} {shard}"})
                 write_manifest(
-                    judge_manifest(store, judge.rubric.task, day, shard),
+                    judge_manifest(suite, store, judge.rubric.task, day, shard),
                     Manifest(
                         judge_signature(suite, judge, ingested),
                         "run",

@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,20 @@ import pyarrow.parquet as pq
 from gavel.alignment.files import FORMATS, read_file
 from gavel.alignment.labels import check_labels, counts, sentences
 from gavel.alignment.sheets import write_sheets
-from gavel.errors import GavelError, LabelError, StoreError
+from gavel.benchmark.pairs import read_pairs
+from gavel.errors import GavelError, LabelError, RubricError, StoreError
 from gavel.fashion.simulate import Ground
 from gavel.judge.backends import judge_of
+from gavel.judge.evaluate import Judge
+from gavel.judge.opinions import check_escalation
 from gavel.judge.prompts import Prompts
-from gavel.judge.releases import released_rubric
+from gavel.judge.releases import drift, drift_sentence, released_rubric
 from gavel.judge.rubric import load_rubric
 from gavel.logs.sources import check_source
 from gavel.report.record import Trace, prompts_sent, trace
-from gavel.store.files import Store, replacing
+from gavel.store.files import Store, check_folder, replacing
 from gavel.store.warehouse import Warehouse
-from gavel.suite import Suite, load_suite
+from gavel.suite import PAIRWISE, Suite, load_suite
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -85,16 +89,29 @@ def told_plainly(name: str, command: Callable[[], int]) -> int:
 
 
 def _check(suite: Suite) -> None:
+    store = Store(suite.path(suite.store))
+    for place in (store.root, suite.path(suite.warehouse).parent):
+        check_folder(place)
+    if suite.benchmark.pairs is not None:
+        folder = suite.path(suite.prompts) / "benchmark" / PAIRWISE
+        Prompts(load_rubric(folder), str(folder)).check_fenced()
+        questions = read_pairs(suite.path(suite.benchmark.pairs)).num_rows
+        print(f"pairs: {questions:,} questions, two a pair")
     for task in suite.task_names():
         folder = suite.path(suite.prompts) / task
         rubric = load_rubric(folder)
         prompts = Prompts(rubric, str(folder))
         prompts.check_fenced()
+        if drifted := drift(store, rubric):
+            raise RubricError(f"{folder}: {drift_sentence(rubric, drifted)}")
+        settings = suite.settings_of(task)
+        check_escalation(rubric, settings)
         name, evaluator = suite.evaluator_of(task)
         print(
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
             f"{len(rubric.label_values)} labels, prompt of {len(prompts.system):,} characters, "
             f"judged by {name} ({evaluator.backend}, {evaluator.model})"
+            + (f", and by {', '.join(settings.others)}" if settings.others else "")
         )
     for source in suite.sources:
         days, columns = check_source(source, suite)
@@ -170,6 +187,7 @@ def _explain(suite: Suite, row_id: str, day: str) -> None:
     else:
         judged = released_rubric(store, str(found.task)).columns
         names = [*judged, "score", "score_normalised", "status", "attempts", "regenerated"]
+        names += ["tier", "escalated", "votes", "disagreement"]
         _facts({name: found.score.get(name) for name in names})
     _heading("Publication")
     try:
@@ -185,12 +203,19 @@ def _attempts(suite: Suite, store: Store, found: Trace) -> None:
         _heading("Verdicts")
         print(f"not judged yet: materialise {found.task}/verdicts for {found.day}")
         return
-    judge = judge_of(suite, str(found.task), released_rubric(store, str(found.task)))
+    task = str(found.task)
+    rubric = released_rubric(store, task)
+
+    @cache
+    def judge(name: str) -> Judge:
+        return judge_of(suite, task, rubric, name if name in suite.evaluators else None)
+
     shard = found.attempts[0]
     _heading(f"Shard {shard['shard']}, row {shard['shard_row']}")
     sent = prompts_sent(judge, found)
     for row, (messages, same) in zip(found.attempts, sent, strict=True):
-        _heading(f"Attempt {row['attempt']}: {row['status']}")
+        of = "" if row["evaluator"] == shard["evaluator"] else f" of {row['evaluator']}"
+        _heading(f"Attempt {row['attempt']}{of}: {row['status']}")
         note = (
             ""
             if same

@@ -80,6 +80,13 @@ MEANINGS: Mapping[str, str] = {
     "score_normalised": "The same mean of normalised dimensions",
     "attempts": "How often the record was asked about",
     "regenerated": "Whether it was asked again",
+    "tier": "Who decided the score: the task's evaluator (first), its panel, or the larger evaluator (second)",
+    "escalated": "Why the record went to the larger evaluator; empty where it did not",
+    "votes": "How many valid verdicts the score is made of; 0 when unresolved",
+    "disagreement": "How far a panel's verdicts are apart, 0 to 1: mean over the fields of spread / range, or of "
+    "1 - share of the most frequent label; null with fewer than two votes",
+    # Opinions
+    "because": "Why the evaluator was asked: panel, or the reasons to escalate the record",
     # Quality
     "day": "The day, in the suite's time zone",
     "figure": "What is measured",
@@ -105,6 +112,11 @@ MEANINGS: Mapping[str, str] = {
     "settings_hash": "The hash of the settings it was drawn by",
     "clusters": "How many conversations it is taken over",
     "excluded": "How many records were left out: unresolved, without a majority, or with one annotator",
+    # Evaluators side by side
+    "floor": "Whether it is there as a floor: rules, the most frequent value, or a constant",
+    "test": "Which test p is of: the paired bootstrap, or McNemar's exact one",
+    "item": "The prompt that the answers are to",
+    "people": "The system that most people prefer, or tie; null without a majority",
     # Dialogue benchmark
     "system": "The conversational agent under test, as its prediction file or suite.yaml names it",
     "track": "multiwoz, dstc8 or human",
@@ -135,11 +147,11 @@ MEANINGS: Mapping[str, str] = {
     "undefined": "Dialogues for which the figure is undefined; of a conversation, why its scores are",
     "published": "The published figure, where one is known; of fashion, of other data",
     "outdated": "Whether the predictions, the corpus or the options have changed since",
-    "first": "The system compared",
-    "second": "The system it is compared with",
-    "difference": "First minus second, over the dialogues that both have",
-    "p": "Two-sided p-value by approximate randomisation",
-    "p_holm": "The same corrected for the pairs of the figure, after Holm",
+    "first": "The system or evaluator compared; of a question in both orders, the system shown first",
+    "second": "The one it is compared with",
+    "difference": "First minus second, over the records or dialogues that both have",
+    "p": "Two-sided p-value: by approximate randomisation of dialogues; of evaluators, by `test`",
+    "p_holm": "The same corrected, after Holm, for the pairs of the figure (of evaluators: and field)",
     # Fashion benchmark
     "reason": "Why the figure, or its interval, is undefined",
     "id": "The conversation: e or d for the split, and its number",

@@ -29,6 +29,10 @@ class LabelError(GavelError):
     """A file of people's labels, or what is asked of a sample for them, cannot be used at all."""
 
 
+class PairError(GavelError):
+    """A file of pairs of answers is missing or malformed: file and line are named."""
+
+
 class FashionError(GavelError):
     """The fashion benchmark's vocabulary, phrases, prompts, decisions or models are missing or malformed."""
 

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 
 from gavel.alignment.schema import FIGURES, LABELS, SAMPLE
 from gavel.alignment.schema import REASONS as UNUSABLE
+from gavel.benchmark.pairs import PAIRS
+from gavel.benchmark.ranking import RANKING
+from gavel.benchmark.records import benchmark_schema
+from gavel.benchmark.table import COMPARISONS as TESTS
+from gavel.benchmark.table import TABLE
 from gavel.columns import reference
 from gavel.dialogue.inform import REASONS as FAILURES
 from gavel.dialogue.leaderboard import COMPARISONS, STANDINGS
@@ -20,8 +25,9 @@ from gavel.fashion.scores import RESULTS as FASHION_RESULTS
 from gavel.fashion.verify import GROUNDS
 from gavel.fashion.verify import SCHEMA as VERIFIED
 from gavel.inference.ledger import SCHEMA as LEDGER
+from gavel.judge.escalation import REASONS as ESCALATIONS
 from gavel.judge.rubric import Rubric
-from gavel.judge.tables import VOLATILE, score_schema, verdict_schema
+from gavel.judge.tables import VOLATILE, opinion_schema, score_schema, verdict_schema
 from gavel.judge.verdicts import FAULTS
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED, SHARD
 from gavel.report.audit import EVENTS
@@ -37,12 +43,19 @@ def tables_page() -> str:
         "logs/rejected": REJECTED,
         "{task}/shards": SHARD,
         "{task}/verdicts, {task}/invalid, {task}/regenerated": verdict_schema(bare),
+        "{task}/opinions": opinion_schema(bare),
         "{task}/scores": score_schema(bare, list(CLEAN)),
         "{task}/quality": QUALITY,
         "audit/events": EVENTS,
         "alignment/labels": LABELS,
         "alignment/sample": SAMPLE,
         "alignment/metrics, alignment/calibration": FIGURES,
+        "benchmark/records": SHARD,
+        "benchmark/verdicts, benchmark/preferences": benchmark_schema([bare]),
+        "benchmark/table": TABLE,
+        "benchmark/comparisons": TESTS,
+        "benchmark/pairs": PAIRS,
+        "benchmark/ranking": RANKING,
         "dialogue/results": RESULTS,
         "dialogue/leaderboard": STANDINGS,
         "dialogue/comparisons": COMPARISONS,
@@ -84,6 +97,12 @@ the view `{{task}}_scores` without free text and customer names, for wide access
 | code | meaning |
 |---|---|
 {_codes(UNUSABLE)}
+
+## Reasons: why a record goes to the larger evaluator
+
+| code | meaning |
+|---|---|
+{_codes(ESCALATIONS)}
 
 ## Failures: why a dialogue of the benchmark failed
 

@@ -20,6 +20,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainValidator,
     PrivateAttr,
     ValidationError,
     model_validator,
@@ -76,10 +77,11 @@ class Source(_Model):
 
 
 class Prices(_Model):
-    """List prices in US dollars a million tokens."""
+    """List prices in US dollars a million tokens, or the price of the evaluator's own machine an hour."""
 
     prompt: float = Field(default=0.0, ge=0)
     completion: float = Field(default=0.0, ge=0)
+    hour: float | None = Field(default=None, gt=0)
 
 
 class Evaluator(_Model):
@@ -140,10 +142,79 @@ def _is_http(url: str) -> bool:
         return False
 
 
+class Range(_Model):
+    """Numbers from `at_least` to `at_most`, both included; null is no bound."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+def _condition(value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    if values and all(isinstance(one, bool | int | float | str) for one in values):
+        return value
+    bounds = value if isinstance(value, dict) else {}
+    numbers = all(type(bound) in (int, float) for bound in bounds.values())
+    if bounds and numbers and set(bounds) <= set(Range.model_fields):
+        return Range(**bounds)
+    raise ValueError(
+        f"found {value!r}; accepted: a value, a list of values, or {{at_least: 1, at_most: 2}} with one or both"
+    )
+
+
+Condition = Annotated[Any, PlainValidator(_condition)]
+"""What a column has to be: a value, one of several, or a number within a range. Null is none of them."""
+
+
+class Panel(_Model):
+    """Evaluators that judge every record beside the task's own; `aggregate` is how numbers become one.
+
+    Labels go by majority whatever the numbers do.
+    """
+
+    members: list[str] = Field(min_length=1)
+    aggregate: Literal["mean", "median", "majority"] = "median"
+
+
+class Escalation(_Model):
+    """Which records a larger evaluator judges after the first tier (the task's evaluator, or its panel).
+
+    Those whose confidence is below `below_confidence` or not given, whose panel differs by more than
+    `above_disagreement` (0 to 1), that fulfil every condition of one of `high_risk`, that have no valid verdict,
+    and a share `audit_share` drawn at random.
+    """
+
+    evaluator: str
+    below_confidence: float | None = Field(default=None, gt=0, le=1)
+    above_disagreement: float | None = Field(default=None, ge=0, lt=1)
+    high_risk: list[dict[str, Condition]] = []
+    audit_share: float = Field(default=0.0, ge=0, le=1)
+
+
 class Task(_Model):
     """Settings of one task; its rubric is the folder of the same name under `prompts/`."""
 
     evaluator: str | None = None
+    panel: Panel | None = None
+    escalation: Escalation | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """The evaluators asked besides the task's own: the panel's members, then the larger one."""
+        members = [] if self.panel is None else self.panel.members
+        return [*members, *([] if self.escalation is None else [self.escalation.evaluator])]
+
+    @model_validator(mode="after")
+    def _disagreement_needs_a_panel(self) -> Task:
+        if (
+            self.panel is None
+            and self.escalation is not None
+            and self.escalation.above_disagreement is not None
+        ):
+            raise ValueError(
+                "escalation.above_disagreement is set and there is no panel; accepted: a panel with members"
+            )
+        return self
 
 
 class Quality(_Model):
@@ -303,6 +374,24 @@ class Dialogue(_Model):
         """The options of `system`: its own where it has any, otherwise the common ones."""
         own = self.systems.get(system, DialogueOptions())
         return self.options.model_copy(update=own.model_dump(exclude_unset=True))
+
+
+FLOORS = ("heuristic", "majority", "constant")
+"""Evaluators that every benchmark has besides the suite's, so no other can have their names: rules, the most
+frequent value of each field, and the middle of its scale."""
+
+
+PAIRWISE = "pairwise"
+"""The rubric by which two answers are compared; it stands under `prompts/benchmark/`, and is no task."""
+
+
+class Benchmark(_Model):
+    """What evaluators are compared on besides labelled records.
+
+    `pairs` is a JSON Lines file of two or more systems' answers to the same prompts.
+    """
+
+    pairs: str | None = None
 
 
 class FashionCustomer(_Model):
@@ -488,6 +577,7 @@ class Suite(_Model):
     budget: Budget = Budget()
     alignment: Alignment = Alignment()
     dialogue: Dialogue | None = None
+    benchmark: Benchmark = Benchmark()
     fashion: Fashion | None = None
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
@@ -497,6 +587,7 @@ class Suite(_Model):
         for key, name in [
             ("evaluator", self.evaluator),
             *((f"tasks.{t}.evaluator", s.evaluator) for t, s in self.tasks.items()),
+            *((f"tasks.{t}", name) for t, s in self.tasks.items() for name in s.others),
         ]:
             if name is not None and name not in self.evaluators:
                 raise ValueError(
@@ -510,6 +601,20 @@ class Suite(_Model):
                 raise ValueError(
                     f"fashion.{key} is {name!r}, which is no model under evaluators; "
                     f"accepted: {', '.join([SCRIPTED, *sorted(models)])}"
+                )
+        for task, settings in self.tasks.items():
+            asked = [settings.evaluator or self.evaluator, *settings.others]
+            if again := [name for name in asked if asked.count(name) > 1]:
+                raise ValueError(
+                    f"tasks.{task} asks {again[0]!r} more than once; evaluator, panel.members and "
+                    "escalation.evaluator name different evaluators"
+                )
+        for name, evaluator in self.evaluators.items():
+            floor = name in FLOORS and (name, evaluator.backend) != ("heuristic", "heuristic")
+            if floor or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise ValueError(
+                    f"evaluators: {name!r} cannot name an evaluator; accepted: letters, digits, _ . and -, "
+                    f"and none of {', '.join(FLOORS)}, which every benchmark has"
                 )
         names = [source.name for source in self.sources]
         if repeated := sorted({n for n in names if names.count(n) > 1}):
@@ -561,6 +666,11 @@ class Suite(_Model):
                 f"{self._file}: prompts: the folder {prompts / wrong[0]} cannot name a task; "
                 "accepted: lower-case letters, digits and _"
             )
+        if PAIRWISE in found and self.benchmark.pairs is not None:
+            raise SuiteError(
+                f"{self._file}: prompts: {prompts / PAIRWISE} cannot be a task beside benchmark.pairs, whose "
+                "rubric has that name; give the folder another one"
+            )
         if unknown := sorted(set(self.tasks) - set(found)):
             raise SuiteError(
                 f"{self._file}: tasks.{unknown[0]}: there is no {prompts / unknown[0] / 'rubric.yaml'}; "
@@ -568,9 +678,18 @@ class Suite(_Model):
             )
         return found
 
+    def benchmarked(self) -> list[str]:
+        """The evaluators of the benchmark: the suite's, and of the floors those that it does not have."""
+        ruled = any(evaluator.backend == "heuristic" for evaluator in self.evaluators.values())
+        return [*self.evaluators, *(FLOORS[1:] if ruled else FLOORS)]
+
+    def settings_of(self, task: str) -> Task:
+        """What `tasks` says of `task`."""
+        return self.tasks.get(task, Task())
+
     def evaluator_of(self, task: str) -> tuple[str, Evaluator]:
         """The name and the settings of the evaluator that judges `task`."""
-        own = self.tasks.get(task, Task()).evaluator
+        own = self.settings_of(task).evaluator
         name = own or self.evaluator
         return name, self.evaluators[name]
 
@@ -596,6 +715,15 @@ class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         return super().construct_mapping(node, deep)
 
 
+def kind_of(value: Any) -> str:
+    """What a person would call what a YAML document holds."""
+    if value is None:
+        return "nothing"
+    return (
+        "a list" if isinstance(value, list) else "text" if isinstance(value, str) else repr(value)
+    )
+
+
 def read_yaml(text: str) -> Any:
     """The content of a YAML document.
 
@@ -605,7 +733,9 @@ def read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _UniqueKeys)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        # PyYAML calls a document that it was given as text by this name.
+        told = " ".join(str(error).split()).replace(' in "<unicode string>",', "")
+        raise ValueError(told) from error
 
 
 def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
@@ -625,7 +755,7 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     except ValueError as error:
         raise SuiteError(f"{path}: is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
-        raise SuiteError(f"{path}: holds {type(settings).__name__}, not a mapping of settings")
+        raise SuiteError(f"{path}: holds {kind_of(settings)}; accepted: settings, as `key: value`")
     try:
         suite = Suite.model_validate(settings)
     except ValidationError as error:
@@ -658,6 +788,9 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "automation": Automation,
         "budget": Budget,
         "dialogue": Dialogue,
+        "benchmark": Benchmark,
+        "panel": Panel,
+        "escalation": Escalation,
         "fashion": Fashion,
     }
     if not location:
@@ -666,6 +799,8 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         return Prices
     if location[-1] == "alerts":
         return Alerts
+    if location[0] == "tasks" and location[-1] in ("panel", "escalation"):
+        return models[str(location[-1])]
     if location[0] == "dialogue" and len(location) > 1:
         return DialogueOptions
     if location[0] == "fashion" and len(location) > 1:

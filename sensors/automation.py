@@ -181,7 +181,7 @@ def _unresolved(state: State, task: str) -> Iterator[tuple[Request, int]]:
     for day in state.days:
         for shard in shard_keys(state.suite):
             unit = Unit("judge", day, task, shard)
-            made = state.manifest(judge_manifest(state.store, task, day, shard))
+            made = state.manifest(judge_manifest(state.suite, state.store, task, day, shard))
             if made is None or not made.figures.get("unresolved"):
                 continue
             number = int(made.figures.get("rounds", 0)) + 1

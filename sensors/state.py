@@ -105,7 +105,7 @@ class State:
                 continue
             wanted = judge_signature(self.suite, judge, ingested)
             for shard in shard_keys(self.suite):
-                made = self.manifest(judge_manifest(self.store, task, day, shard))
+                made = self.manifest(judge_manifest(self.suite, self.store, task, day, shard))
                 request = stale(Unit("judge", day, task, shard), made, wanted)
                 if request is not None:
                     waiting = True

@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
 
 _ANSWER_FIELDS = [field.name for field in fields(Answer)]
 _SEGMENT_ROWS = 5_000
-_ON_ITS_WAY: tuple[Failure, ...] = ("timeout", "transport")
+ON_ITS_WAY: tuple[Failure, ...] = ("timeout", "transport")
 """Failures that tell nothing of the question: another time there may be an answer."""
 
 
@@ -123,7 +123,7 @@ class Ledger:
         known: set[tuple[str, int]] = set()
         for segment in segments(self.folder):
             keys = pq.read_table(segment, columns=["request_hash", "attempt", "failure"])
-            keys = keys.filter(pc.invert(pc.is_in(keys["failure"], pa.array(_ON_ITS_WAY))))
+            keys = keys.filter(pc.invert(pc.is_in(keys["failure"], pa.array(ON_ITS_WAY))))
             known.update(
                 zip(keys["request_hash"].to_pylist(), keys["attempt"].to_pylist(), strict=True)
             )
@@ -190,7 +190,7 @@ def places(files: Sequence[Path], attempt: int | None = None) -> str:
     They are decided on by the keys alone: a window over whole rows would hold every text.
     """
     where = "" if attempt is None else f"WHERE attempt = {attempt} "
-    failed = f"coalesce(failure IN {_ON_ITS_WAY}, false)"
+    failed = f"coalesce(failure IN {ON_ITS_WAY}, false)"
     return (
         "SELECT request_hash, first[1] AS filename, first[2] AS file_row_number FROM (SELECT request_hash, "
         f"arg_min((filename, file_row_number), ({failed}, answered_at, run_id, filename)) AS first "

@@ -8,6 +8,7 @@ from gavel.inference.request import Backend
 from gavel.inference.rules import Rules
 from gavel.judge.evaluate import Judge
 from gavel.judge.heuristic import REVISION, judge_by_rule
+from gavel.judge.opinions import Others
 from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Rubric
 from gavel.suite import Budget, Evaluator, Suite
@@ -20,15 +21,35 @@ def backend_of(evaluator: Evaluator) -> Backend:
     return OpenAICompatible(evaluator)
 
 
-def judge_of(suite: Suite, task: str, rubric: Rubric) -> Judge:
-    """The judge of `task` by `rubric`, as the suite settles it."""
-    name, evaluator = suite.evaluator_of(task)
+def evaluator_named(suite: Suite, name: str) -> Evaluator:
+    """The settings of the evaluator called `name`, with the model that it really is."""
+    evaluator = suite.evaluators[name]
     if evaluator.backend == "heuristic":
         # Rules are their own model: answers of an older revision are not reused.
-        evaluator = evaluator.model_copy(update={"model": REVISION})
-    prompts = Prompts(rubric, f"released rubric {task} {rubric.version}")
+        return evaluator.model_copy(update={"model": REVISION})
+    return evaluator
+
+
+def judge_of(suite: Suite, task: str, rubric: Rubric, name: str | None = None) -> Judge:
+    """The judge of `task` by `rubric`: the evaluator called `name`, or the task's own."""
+    name = name or suite.evaluator_of(task)[0]
+    evaluator = evaluator_named(suite, name)
+    prompts = Prompts(rubric, f"released rubric {rubric.task} {rubric.version}")
     return Judge(
         rubric, prompts, name, evaluator, backend_of(evaluator), spending_of(suite, evaluator)
+    )
+
+
+def others_of(suite: Suite, task: str, rubric: Rubric) -> Others:
+    """The judges asked besides the task's own evaluator, as the suite settles it."""
+    settings = suite.settings_of(task)
+    members = [] if settings.panel is None else settings.panel.members
+    larger = None if settings.escalation is None else settings.escalation.evaluator
+    return Others(
+        task,
+        settings,
+        [judge_of(suite, task, rubric, name) for name in members],
+        None if larger is None else judge_of(suite, task, rubric, larger),
     )
 
 

@@ -68,13 +68,8 @@ class Judge:
 
     @cached_property
     def config_hash(self) -> str:
-        """The hash of the settings that determine an answer (not of how fast or where it is asked)."""
-        settings = self.evaluator.model_dump(
-            include={"backend", "model", "temperature", "seed", "max_tokens", "extra_body"}
-        )
-        if self.evaluator.confidence != "stated":
-            settings |= self.evaluator.model_dump(include={"confidence", "samples"})
-        return hashlib.sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+        """The hash of the evaluator's settings, as `config_hash`."""
+        return config_hash(self.evaluator)
 
     def question(self, max_tokens: int, sample: int = 0) -> Question:
         """What all requests of this judge share, with room for `max_tokens` of answer.
@@ -93,6 +88,16 @@ class Judge:
         decoding = Decoding(evaluator.temperature, max_tokens, seed, tuple(sorted(extra.items())))
         schema = self.rubric.response_schema()
         return Question(evaluator.model, decoding, self.prompts.system, schema, self.rubric.task)
+
+
+def config_hash(evaluator: Evaluator) -> str:
+    """The hash of the settings that determine an answer (not of how fast or where it is asked)."""
+    settings = evaluator.model_dump(
+        include={"backend", "model", "temperature", "seed", "max_tokens", "extra_body"}
+    )
+    if evaluator.confidence != "stated":
+        settings |= evaluator.model_dump(include={"confidence", "samples"})
+    return hashlib.sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
 
 
 @dataclass

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean
 
 from gavel.inference.request import Request
 from gavel.judge.prompts import Record
-from gavel.judge.rubric import Label, LabelValue
+from gavel.judge.rubric import Label, LabelValue, Rubric
 
 REVISION = "heuristic-1"
 """Changes whenever a rule does: answers of another revision are not reused."""
@@ -72,6 +73,8 @@ _SELLING = re.compile(
 def judge_by_rule(request: Request) -> str:
     """The baseline's answer, as JSON text; `request.subject` is the rubric and the record."""
     rubric, record = request.subject
+    if PREFERENCE in rubric.label_values:
+        return _preferred(rubric, record)
     signals = _translation_signals(record) if record.source_text else _chat_signals(record)
     overall = fmean(signals.values())
     answer: dict[str, object] = {}
@@ -90,6 +93,32 @@ def judge_by_rule(request: Request) -> str:
         answer[dimension.name] = min(dimension.max, max(dimension.min, rounded))
     for label in rubric.labels:
         answer.update(_label(label, record, overall))
+    answer["confidence"] = 0.3
+    return json.dumps(answer, ensure_ascii=False)
+
+
+PREFERENCE = "preference"
+"""The label that makes a rubric one of two answers: the record's response, and its reference."""
+
+_LEAST_MARGIN = 0.02
+"""What the mean signals of two answers differ by at least, where they are no tie."""
+
+
+def _preferred(rubric: Rubric, record: Record) -> str:
+    """Which of two answers has more signals in its favour, as JSON text."""
+    first, second = (
+        fmean(_chat_signals(replace(record, response=text or "", reference=None)).values())
+        for text in (record.response, record.reference)
+    )
+    margin = abs(first - second)
+    answer: dict[str, object] = {}
+    if rubric.rationale:
+        answer["rationale"] = f"Rule-based baseline; signals {first:.2f} and {second:.2f}."
+    for dimension in rubric.dimensions:
+        value = dimension.min + margin * (dimension.max - dimension.min)
+        answer[dimension.name] = round(value) if dimension.type == "integer" else round(value, 2)
+    tie = margin < _LEAST_MARGIN
+    answer[PREFERENCE] = "tie" if tie else "first" if first > second else "second"
     answer["confidence"] = 0.3
     return json.dumps(answer, ensure_ascii=False)
 

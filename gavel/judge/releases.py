@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,11 +31,9 @@ def release(store: Store, rubric: Rubric) -> list[Drift]:
 
     Every version is kept. Returns the files that drifted; when there are any, nothing is released.
     """
+    if drifted := drift(store, rubric):
+        return drifted
     kept = _document(store, rubric.task, rubric.version)
-    if kept.exists():
-        released = _read(kept)
-        if drifted := _drift(released, rubric):
-            return drifted
     content = orjson.dumps(
         {"task": rubric.task, "version": rubric.version, "files": dict(rubric.files)},
         option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS,
@@ -43,6 +42,21 @@ def release(store: Store, rubric: Rubric) -> list[Drift]:
         with replacing(path) as temporary:
             temporary.write_bytes(content)
     return []
+
+
+def drift(store: Store, rubric: Rubric) -> list[Drift]:
+    """The files of `rubric` that differ from what was released under its version; none where nothing was."""
+    kept = _document(store, rubric.task, rubric.version)
+    return _drift(_read(kept), rubric) if kept.exists() else []
+
+
+def drift_sentence(rubric: Rubric, drifted: Sequence[Drift]) -> str:
+    """What drifted, and what to do."""
+    files = "; ".join(map(str, drifted))
+    return (
+        f"version {rubric.version} of {rubric.task} was released with another content ({files}); raise `version` "
+        "in rubric.yaml, or put the old content back; until then the released content stays in force"
+    )
 
 
 def released_rubric(store: Store, task: str) -> Rubric:

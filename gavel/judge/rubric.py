@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gavel.errors import RubricError
-from gavel.suite import read_yaml
+from gavel.suite import kind_of, read_yaml
 
 FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
 """The files of a task's folder; labels.yaml may be absent where a task has no labels."""
@@ -27,7 +27,8 @@ response reference source_text language input_source out_of_coverage tool_used a
 extra source_file source_line shard shard_row rationale confidence field_confidence status faults
 fault_detail raw_response mended evaluator model model_revision prompt_version rubric_hash config_hash
 request_hash worker run_id attempt reused retries finish_reason prompt_tokens completion_tokens cost_usd latency_ms
-evaluated_at score score_normalised attempts regenerated day filename file_row_number
+evaluated_at score score_normalised attempts regenerated day filename file_row_number tier
+escalated votes disagreement because
 """
 RESERVED = frozenset(_COLUMNS.split())
 """Names that dimensions and labels cannot have: columns of the tables they become columns of."""
@@ -299,7 +300,7 @@ def _yaml(file: str, text: str) -> dict[str, Any]:
     except ValueError as error:
         raise RubricError(f"{file}: is not valid YAML: {error}") from error
     if not isinstance(parsed, dict):
-        raise RubricError(f"{file}: holds {type(parsed).__name__}, not a mapping")
+        raise RubricError(f"{file}: holds {kind_of(parsed)}; accepted: settings, as `key: value`")
     return parsed
 
 
@@ -309,7 +310,8 @@ def _parsed(model: type[Parsed], file: str, key: str, fields: Any) -> Parsed:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join([key, *map(str, fault["loc"])]).strip(".")
-        found = "" if fault["type"] == "missing" else f"found {fault['input']!r}; "
+        whole = fault["type"] in ("missing", "value_error") and isinstance(fault["input"], dict)
+        found = "" if whole else f"found {fault['input']!r}; "
         raise RubricError(f"{file}: {where}: {found}{fault['msg']}") from error
 
 

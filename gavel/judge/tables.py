@@ -23,6 +23,9 @@ VOLATILE = (
 )
 """Columns that tell of the asking, not of the verdict: they differ when the same day is judged anew."""
 
+TIERS = ("first", "panel", "second")
+"""Who decides a score: the task's evaluator, its panel, or the larger evaluator that it was escalated to."""
+
 _PROVENANCE = [
     ("evaluator", pa.string()),
     ("model", pa.string()),
@@ -78,6 +81,11 @@ def verdict_schema(rubric: Rubric) -> pa.Schema:
     )
 
 
+def opinion_schema(rubric: Rubric) -> pa.Schema:
+    """One row a verdict of an evaluator that is not the task's own, with the reasons why it was asked."""
+    return verdict_schema(rubric).append(pa.field("because", pa.list_(pa.string())))
+
+
 def score_schema(rubric: Rubric, record: pa.Schema) -> pa.Schema:
     """One row a record: `record`'s fields, the winning verdict, the aggregate score, the status."""
     return pa.schema(
@@ -94,6 +102,10 @@ def score_schema(rubric: Rubric, record: pa.Schema) -> pa.Schema:
             ("attempts", pa.int32()),
             ("regenerated", pa.bool_()),
             ("status", pa.string()),
+            ("tier", pa.string()),
+            ("escalated", pa.list_(pa.string())),
+            ("votes", pa.int32()),
+            ("disagreement", pa.float64()),
         ]
     )
 
@@ -166,6 +178,8 @@ def score_check(rubric: Rubric) -> pandera.DataFrameSchema:
             "status": pandera.Column(pl.String, pandera.Check.isin(["valid", "unresolved"])),
             "score": pandera.Column(pl.Float64, pandera.Check.in_range(low, high), nullable=True),
             "attempts": pandera.Column(pl.Int32, pandera.Check.ge(1)),
+            "tier": pandera.Column(pl.String, pandera.Check.isin(TIERS)),
+            "disagreement": pandera.Column(pl.Float64, pandera.Check.in_range(0, 1), nullable=True),
             **_judged_columns(rubric),
         },
         checks=[

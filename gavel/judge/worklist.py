@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,3 +59,15 @@ def outcome(work: Path, regenerated: Path) -> Outcome:
         )
     """)[0]
     return Outcome(*counts)
+
+
+def unresolved(tables: Sequence[Path]) -> int:
+    """How many records of `tables`, all evaluators' verdicts on the same ones, have no valid verdict in any."""
+    return int(
+        fetch(f"""
+            SELECT count(*) FROM (
+                SELECT row_id FROM read_parquet({quoted(*tables)}, union_by_name = true)
+                GROUP BY row_id HAVING NOT bool_or(status = 'valid')
+            )
+        """)[0][0]
+    )

@@ -81,12 +81,29 @@ def accounting(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> li
         repaired = count_rows(again, "status = 'valid'")
         scores = store.existing(f"{task}/scores", day)
         unresolved = count_rows([scores], "status = 'unresolved'")
+        became, statement = [repaired, unresolved], "invalid = repaired + unresolved"
+        if suite.settings_of(task).others:
+            became = [repaired, unresolved, _decided_by_others(scores, verdicts, again)]
+            statement = "invalid = repaired + unresolved + decided by other evaluators"
         found += [
             Equality("shard = valid + invalid", task, records, [valid, invalid]),
-            Equality("invalid = repaired + unresolved", task, invalid, [repaired, unresolved]),
+            Equality(statement, task, invalid, became),
             Equality("scores = clean", task, row_count(scores), [records]),
         ]
     return found
+
+
+def _decided_by_others(scores: Path, verdicts: Sequence[Path], again: Sequence[Path]) -> int:
+    """How many valid scores the task's own evaluator has no valid verdict on."""
+    return int(
+        fetch(f"""
+            SELECT count(*) FROM read_parquet({quoted(scores)}) s
+            ANTI JOIN (
+                SELECT row_id FROM read_parquet({quoted(*verdicts, *again)}) WHERE status = 'valid'
+            ) v USING (row_id)
+            WHERE status = 'valid'
+        """)[0][0]
+    )
 
 
 def record_pages(suite: Suite, store: Store, day: str, task: str) -> Iterator[tuple[str, str]]:

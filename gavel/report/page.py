@@ -20,6 +20,7 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from gavel.judge.escalation import REASONS as ESCALATIONS
 from gavel.judge.verdicts import FAULTS
 from gavel.report.quality import SCORE, Figures
 from gavel.suite import Quality
@@ -159,6 +160,7 @@ def render_day(report: DayReport) -> str:
             reasons=sorted(report.reasons.items(), key=lambda item: (-item[1], item[0])),
             rejections=REJECTIONS,
             faults=FAULTS,
+            escalations=ESCALATIONS,
         )
     )
 
@@ -214,6 +216,7 @@ def _task_view(task: TaskReport, report: DayReport) -> dict[str, Any]:
             for name, title in (("language", "By language"), ("agent_version", "By agent version"))
             if (group := _group(name, title, figures))["rows"]
         ],
+        "tiers": _tiers(figures),
         "retries": {kind: n for kind, n in figures.keyed("retries").items() if kind is not None},
         "spark": {
             name: _line([day.value(figure, None, key) for _, day in days], 0.0, None)
@@ -397,6 +400,34 @@ def _group(name: str, title: str, figures: Figures) -> dict[str, Any]:
             for key, mean in list(means.items())[:SHOWN]
         ],
         "others": max(len(means) - SHOWN, 0),
+    }
+
+
+def _tiers(figures: Figures) -> dict[str, Any] | None:
+    """What other evaluators decided, and what escalating bought; None where no others are asked."""
+    decided = figures.keyed("decided")
+    if not decided:
+        return None
+    rows = []
+    for about in figures.fields("changed"):
+        name = "accuracy" if about in figures.fields("accuracy_after") else "mae"
+        before, after = (figures.value(f"{name}_{when}", about) for when in ("before", "after"))
+        rows.append(
+            {
+                "field": about,
+                "changed": figures.value("changed", about),
+                "share": name == "accuracy",
+                "before": before,
+                "after": after,
+                "n": figures.n(f"{name}_after", about),
+            }
+        )
+    reasons = {key: n for key, n in figures.keyed("escalated").items() if key is not None and n}
+    return {
+        "decided": decided,
+        "reasons": sorted(reasons.items(), key=lambda item: -(item[1] or 0)),
+        "rows": rows,
+        "labelled": any(row["n"] for row in rows),
     }
 
 

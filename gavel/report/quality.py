@@ -36,6 +36,8 @@ answers_per_second                              answers per second of evaluation
                                                 between first and last answer, without the pauses
                                                 beyond `PAUSE` (the time between runs)
 records_per_second                              answers_per_second * records / answers
+
+Where a task asks other evaluators, the rows of `gavel.report.tiers` follow.
 """
 
 from __future__ import annotations
@@ -99,12 +101,15 @@ def quality(
     regenerated_paths: Sequence[Path],
     trailing_scores_paths: Mapping[str, Path],
     settings: Quality,
+    opinion_paths: Sequence[Path] = (),
+    more: Iterable[Row] = (),
 ) -> pa.Table:
     """All figures of `task` on `day` (YYYY-MM-DD), as `SCHEMA`; what each is, this module says.
 
     `dimensions` are (name, minimum, maximum). Of `trailing_scores_paths`, keyed by day, those of
     the `settings.window_days` days before `day` are pooled as the reference; dimensions and labels
-    that they lack count as not judged then.
+    that they lack count as not judged then. `opinion_paths` are the verdicts of other evaluators than
+    the task's own: answers and costs are over them too, validity is not. `more` rows are added at the end.
     """
     bounds = {name: (low, high) for name, low, high in dimensions}
     if dimensions:
@@ -113,12 +118,13 @@ def quality(
     with session() as db:
         _load_scores(db, "scores", [scores_path], bounds, labels)
         _load_scores(db, "earlier", list(window.values()), bounds, labels)
-        _load_verdicts(db, [*verdict_paths, *regenerated_paths])
+        _load_verdicts(db, [*verdict_paths, *regenerated_paths], opinion_paths)
         rows = [
             *_validity(db),
             *_distributions(db, bounds, labels, _about(db, list(window))),
             *_groups(db),
             *_operations(db),
+            *more,
         ]
     columns = list(zip(*rows, strict=True))
     return pa.table([[task] * len(rows), [day] * len(rows), *map(list, columns)], schema=SCHEMA)
@@ -275,17 +281,24 @@ def _load_scores(
         db.execute(f"CREATE TABLE {name} AS SELECT {columns} LIMIT 0")
 
 
-def _load_verdicts(db: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
-    """Create `verdicts`, one row a record and attempt, and `answers`, one row an answer."""
-    db.execute(
-        """
-        CREATE TABLE verdicts AS
-        SELECT row_id, attempt, status, list_distinct(faults) AS faults, request_hash, reused,
-               retries, prompt_tokens, completion_tokens, cost_usd, latency_ms, evaluated_at
-        FROM read_parquet(?, union_by_name = true)
-        """,
-        [[str(path) for path in paths]],
-    )
+def _load_verdicts(
+    db: duckdb.DuckDBPyConnection, own: Sequence[Path], others: Sequence[Path]
+) -> None:
+    """Create `judged`, a row a verdict; `verdicts`, the task's evaluator's; and `answers`, a row an answer."""
+    for number, paths in enumerate((own, others)):
+        if number and not paths:
+            continue
+        db.execute(
+            f"""
+            {"INSERT INTO judged" if number else "CREATE TABLE judged AS"}
+            SELECT row_id, attempt, status, list_distinct(faults) AS faults, request_hash, reused,
+                   retries, prompt_tokens, completion_tokens, cost_usd, latency_ms, evaluated_at,
+                   {number == 0} AS own
+            FROM read_parquet(?, union_by_name = true)
+            """,
+            [[str(path) for path in paths]],
+        )
+    db.execute("CREATE VIEW verdicts AS FROM judged WHERE own")
     # The rows of one answer repeat its figures, so any of them will do.
     db.execute(
         """
@@ -294,7 +307,7 @@ def _load_verdicts(db: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None
                first(prompt_tokens) AS prompt_tokens, first(completion_tokens) AS completion_tokens,
                first(cost_usd) AS cost_usd, first(latency_ms) AS latency_ms,
                min(evaluated_at) AS evaluated_at
-        FROM verdicts
+        FROM judged
         GROUP BY request_hash, attempt
         """
     )
@@ -523,7 +536,7 @@ def _operations(db: duckdb.DuckDBPyConnection) -> Iterator[Row]:
         FROM answers
         """,
     )
-    records, verdicts = _one(db, "SELECT (SELECT count(*) FROM scores), count(*) FROM verdicts")
+    records, verdicts = _one(db, "SELECT (SELECT count(*) FROM scores), count(*) FROM judged")
     yield "answers", None, None, answers, answers, None
     yield "saved", None, None, verdicts - answers, verdicts, None
     yield _ratio("reused_share", reused, answers, "answers")

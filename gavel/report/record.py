@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,10 @@ def trace(store: Store, row_id: str, shards: int, day: str = "*") -> Trace:
     found.source = sources[0] if sources else None
     if found.task is None:
         return found
-    for name in ("verdicts", "regenerated"):
+    for name in ("verdicts", "regenerated", "opinions"):
         files = [store.table(f"{found.task}/{name}", found.day, str(n)) for n in range(shards)]
-        found.attempts += _select(files, "row_id = ?", [row_id], "attempt")
+        order = "evaluator, attempt" if name == "opinions" else "attempt"
+        found.attempts += _select(files, "row_id = ?", [row_id], order)
     parts = [store.table(f"{found.task}/shards", found.day, str(n)) for n in range(shards)]
     placed = _select(parts, "row_id = ?", [row_id])
     found.shard = placed[0] if placed else None
@@ -69,8 +70,10 @@ def trace(store: Store, row_id: str, shards: int, day: str = "*") -> Trace:
     return found
 
 
-def prompts_sent(judge: Judge, found: Trace) -> list[tuple[list[tuple[str, str]], bool]]:
-    """The messages of each attempt, as (role, text), rendered again.
+def prompts_sent(
+    judge: Callable[[str], Judge], found: Trace
+) -> list[tuple[list[tuple[str, str]], bool]]:
+    """The messages of each attempt, as (role, text), rendered again; `judge` gives that of an evaluator's name.
 
     The flag says whether their hash is the one the answer is kept under; where it is not, rubric or
     settings have changed since, and what was sent differed.
@@ -80,7 +83,9 @@ def prompts_sent(judge: Judge, found: Trace) -> list[tuple[list[tuple[str, str]]
     previous = Previous()
     sent: list[tuple[list[tuple[str, str]], bool]] = []
     for row in found.attempts:
-        request = Asker(judge, row["attempt"]).request(record, previous)
+        if row["attempt"] == 1:
+            previous = Previous()
+        request = Asker(judge(row["evaluator"]), row["attempt"]).request(record, previous)
         messages = (request.question.system, *request.messages)
         same = bool(request.request_hash == row["request_hash"])
         sent.append(([(message.role, message.content) for message in messages], same))

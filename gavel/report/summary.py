@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from gavel.alignment.labels import missing_labels
 from gavel.fashion.evaluate import MODES
 from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order
 from gavel.report.quality import Figures
@@ -100,6 +101,34 @@ def fashion_standings(suite: Suite, store: Store) -> str:
     ]
     lines += ["", *baselines_out_of_order(rows), *missing[:1]]
     lines += ["", f"leaderboard {store.root / 'fashion' / 'leaderboard.html'}"]
+    return "\n".join(lines)
+
+
+def side_by_side(suite: Suite, store: Store) -> str:
+    """The benchmark of evaluators: quality, speed, validity and cost of each, best first."""
+    table = pq.read_table(store.existing("benchmark/table")).to_pylist()
+    figures = ("quality", "records_per_second", "invalid_rate", "cost_usd_per_1000", "pareto")
+    found: dict[tuple[str, str], dict[str, float | None]] = {}
+    for row in table:
+        if row["figure"] in figures:
+            found.setdefault((row["task"], row["evaluator"]), {})[row["figure"]] = row["value"]
+    lines = ["", f"{suite.name}: evaluators side by side"]
+    for task in dict.fromkeys(task for task, _ in found):
+        records = max(r["n"] for r in table if (r["task"], r["figure"]) == (task, "records"))
+        title = f"{task}, {records:,} labelled records"
+        lines += ["", f"{title:<36} " + " ".join(f"{figure:>18}" for figure in figures)]
+        own = {name: values for (of, name), values in found.items() if of == task}
+        for name in sorted(own, key=lambda name: -(own[name]["quality"] or 0.0)):
+            shown = (own[name].get(figure) for figure in figures)
+            lines.append(
+                f"{name:<36} "
+                + " ".join(f"{'-':>18}" if value is None else f"{value:18.4g}" for value in shown)
+            )
+    if not any(row["n"] for row in table if row["figure"] == "records"):
+        lines += ["", missing_labels(suite)]
+    lines += ["", f"page        {store.root / 'benchmark' / 'table.html'}"]
+    if suite.benchmark.pairs is not None:
+        lines.append(f"pairs       {store.root / 'benchmark' / 'ranking.html'}")
     return "\n".join(lines)
 
 

@@ -52,6 +52,17 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_folder(folder: Path) -> None:
+    """Check that files can be written into `folder`, which need not be there yet. Raises StoreError."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        what = "is no folder" if not there.is_dir() else "is not writable"
+        raise StoreError(
+            f"{folder}: nothing can be stored there, since {there} {what}; accepted: a folder on a writable disk, "
+            "see `store` and `warehouse` in suite.yaml"
+        )
+
+
 def _unlink_abandoned(temporary: Path) -> None:
     try:
         with temporary.open("rb") as file:
@@ -59,6 +70,15 @@ def _unlink_abandoned(temporary: Path) -> None:
             temporary.unlink(missing_ok=True)
     except (BlockingIOError, FileNotFoundError):
         pass  # another writer is at work on it, or has just ended
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Hold `lock`, made if need be, against every other process; wait for whoever holds it now."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 _DISK_FULL = ("No space left on device", "failed to offload data block")

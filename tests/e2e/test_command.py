@@ -125,7 +125,9 @@ def test_a_day_without_logs_and_a_drifted_rubric_are_told_and_the_other_days_are
     judge.write_text(judge.read_text().replace("strict, fair", "kind, fair"))
     code, out, err = finish(start(folder, DAYS[0]))
     assert (code, out) == (1, f"{DAYS[0]} . failed\n")
-    assert "chat/rubric: version_names_content: judge.j2: released " in err
+    assert (
+        "release_rubrics: chat/rubric: version_names_content: version 1 of chat was released" in err
+    )
     assert "raise `version` in rubric.yaml" in err
 
 

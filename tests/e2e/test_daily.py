@@ -282,3 +282,21 @@ def test_a_day_whose_rows_are_mostly_rejected_says_so_on_its_page(judged: Projec
     judged.evaluate(DAY)
     page = (judged.store.root / "report" / f"{DAY}.html").read_text(encoding="utf-8")
     assert "6 of 10 source rows (60.0%) were rejected" in page
+
+
+def test_a_record_lost_on_its_way_is_judged_by_the_next_run_and_no_other_is_asked(
+    judged: Project, endpoint: Endpoint
+) -> None:
+    judge = judged.settings["evaluators"]["judge"]
+    judged.write_suite(evaluators={"judge": judge | {"retries": 0}}, regeneration_attempts=0)
+    endpoint.behave = lambda ask: Reply(status=500) if "number 3?" in str(ask.body) else valid(ask)
+    judged.evaluate(DAY)
+    statuses = pq.read_table(scores(judged))["status"].to_pylist()
+    assert statuses.count("unresolved") == 1
+    before = endpoint.total
+    endpoint.behave = valid
+    judged.evaluate(DAY)
+    assert endpoint.total == before + 1
+    assert set(pq.read_table(scores(judged))["status"].to_pylist()) == {"valid"}
+    judged.evaluate(DAY)
+    assert endpoint.total == before + 1

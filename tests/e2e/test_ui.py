@@ -102,7 +102,7 @@ def metadata(node: dict[str, Any]) -> dict[str, Any]:
 
 def of_the_day(nodes: dict[str, Any]) -> dict[str, Any]:
     """The assets that evaluating a day makes: not what people's labels are held against."""
-    return {k: n for k, n in nodes.items() if n["groupName"] != "alignment"}
+    return {k: n for k, n in nodes.items() if n["groupName"] not in ("alignment", "benchmark")}
 
 
 def test_every_asset_is_described(nodes: dict[str, Any]) -> None:
@@ -119,6 +119,7 @@ def test_every_asset_is_described(nodes: dict[str, Any]) -> None:
     expected = {f"{task}/{name}" for task in ("chat", "translation") for name in chain}
     expected |= {"logs/raw", "logs/clean", "logs/rejected", "audit/events", "report/daily"}
     expected |= {f"alignment/{n}" for n in ("labels", "sample", "metrics", "calibration")}
+    expected |= {f"benchmark/{n}" for n in ("records", "verdicts", "table", "comparisons")}
     assert set(nodes) == expected
     for key, node in nodes.items():
         assert node["description"], key
@@ -126,7 +127,7 @@ def test_every_asset_is_described(nodes: dict[str, Any]) -> None:
         assert node["owners"] == [{"team": "evaluation"}], key
         assert node["opVersion"], key
     groups = {node["groupName"] for node in nodes.values()}
-    assert groups == {"logs", "chat", "translation", "report", "alignment"}
+    assert groups == {"logs", "chat", "translation", "report", "alignment", "benchmark"}
     assert nodes["chat/verdicts"]["partitionDefinition"]["type"] == "MULTIPARTITIONED"
     assert nodes["chat/scores"]["partitionDefinition"]["type"] == "TIME_WINDOW"
 

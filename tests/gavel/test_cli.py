@@ -127,7 +127,20 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
         (("jsonl, path", "jsonl, task: talk, path"), "sources.shop.task: 'talk' is not a task"),
         (("logs/{day}", "log/{day}"), "sources.shop.path: there is no file"),
         (("shards: 1", "last_day: 2026-11-01"), "last_day 2026-11-01 is before first_day"),
+        (("shards: 1", "store: suite.yaml/x"), "suite.yaml is no folder"),
         (("shards: 1", "warehouse: data"), "warehouse and store are both 'data'"),
+        (
+            (
+                "{baseline: {backend: heuristic}}",
+                "{baseline: {backend: heuristic}, large: {backend: heuristic}}\n"
+                "tasks: {chat: {escalation: {evaluator: large, high_risk: [{mood: bad}]}}}",
+            ),
+            "tasks.chat.escalation.high_risk: 'mood' is no column of a record or verdict",
+        ),
+        (
+            ("shards: 1", "shards: 1\nbenchmark: {pairs: pairs.jsonl}"),
+            "prompts/benchmark/pairwise/rubric.yaml is missing",
+        ),
         (("heuristic}", "openai_compatible, model: m, base_url: localhost}"), "'localhost'"),
         (("heuristic}", 'openai_compatible, model: m, base_url: "http://[::1"}'), "'http://[::1'"),
     ],
@@ -142,6 +155,19 @@ def test_check_looks_at_what_the_settings_point_to(
     shown = capsys.readouterr()
     assert sentence in shown.err
     assert "Traceback" not in shown.err
+
+
+def test_check_knows_that_a_release_would_be_refused(
+    project: Path, tmp_path: Path, capsys: Output
+) -> None:
+    for name in ("prompts", "logs", "data"):
+        shutil.copytree(project / name, tmp_path / name)
+    (tmp_path / "suite.yaml").write_text(SUITE)
+    judge = tmp_path / "prompts" / "chat" / "judge.j2"
+    judge.write_text(judge.read_text().replace("strict", "kind"))
+    assert run(tmp_path, "check") == 2
+    told = capsys.readouterr().err
+    assert "prompts/chat: version 1 of chat was released with another content (judge.j2: " in told
 
 
 def test_check_misses_a_field_that_no_line_of_json_has(

@@ -10,18 +10,8 @@ ROOT = Path(__file__).parents[2]
 STOREYS = ["gavel", "resources", "assets", "sensors", "definitions", "evaluate"]
 """Floor first; a module imports from its own storey and those before it."""
 FLOORS = [
-    *(
-        "errors",
-        "columns",
-        "store",
-        "suite",
-        "inference",
-        "logs",
-        "judge",
-        "agreement",
-        "alignment",
-        "text",
-    ),
+    *("errors", "columns", "store", "suite", "inference", "logs", "judge", "agreement"),
+    *("alignment", "benchmark", "text"),
     *("dialogue", "fashion", "report", "reference", "alerts", "cli"),
 ]
 """The same within gavel."""

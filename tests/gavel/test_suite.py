@@ -88,8 +88,8 @@ def test_a_missing_file_is_told_with_how_to_name_one(tmp_path: Path) -> None:
 
 SOURCE = 'sources: [{name: shop, format: jsonl, path: "logs/{day}.jsonl"}]'
 WRONG = {
-    "empty": (GOOD, "", ["holds NoneType, not a mapping"]),
-    "a list": (GOOD, "[1]", ["holds list, not a mapping"]),
+    "empty": (GOOD, "", ["holds nothing; accepted"]),
+    "a list": (GOOD, "[1]", ["holds a list; accepted"]),
     "broken": (GOOD, "a: [", ["is not valid YAML", "line 2"]),
     "a tab": ("first_day: ", "\tfirst_day: ", ["is not valid YAML", "line 1"]),
     "no such day": ("2026-11-02", "2026-02-30", ["is not valid YAML", "day is out of range"]),
@@ -207,6 +207,84 @@ def test_a_task_folder_that_cannot_name_a_table_is_told(folder: Path, name: str)
 def test_a_folder_without_a_rubric_is_no_task(folder: Path) -> None:
     (folder / "prompts" / "dialogue").mkdir()
     assert load(folder, GOOD).task_names() == ["chat", "translation"]
+
+
+TIERED = """\
+first_day: 2026-11-02
+sources: [{name: shop, format: jsonl, path: "logs/{day}.jsonl"}]
+evaluator: small
+evaluators:
+  small: {backend: heuristic}
+  medium: {backend: heuristic}
+  large: {backend: heuristic}
+tasks:
+  chat:
+    panel: {members: [medium], aggregate: mean}
+    escalation:
+      evaluator: large
+      below_confidence: 0.5
+      above_disagreement: 0.3
+      high_risk: [{language: [de, fr], helpfulness: {at_most: 2}}, {out_of_coverage: true}]
+      audit_share: 0.02
+"""
+
+
+def test_a_task_can_have_a_panel_and_a_larger_evaluator(folder: Path) -> None:
+    suite = load(folder, TIERED)
+    assert suite.settings_of("chat").others == ["medium", "large"]
+    assert suite.settings_of("translation").others == []
+    assert suite.benchmarked() == ["small", "medium", "large", "majority", "constant"]
+    escalation = suite.settings_of("chat").escalation
+    assert escalation is not None
+    assert escalation.high_risk[0]["language"] == ["de", "fr"]
+    assert escalation.high_risk[1]["out_of_coverage"] is True
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("members: [medium]", "members: [huge]", ["tasks.chat is 'huge'", "large, medium, small"]),
+        ("evaluator: large", "evaluator: huge", ["tasks.chat is 'huge'"]),
+        ("members: [medium]", "members: [small]", ["tasks.chat asks 'small' more than once"]),
+        ("members: [medium]", "members: [large]", ["tasks.chat asks 'large' more than once"]),
+        ("members: [medium]", "members: []", ["tasks.chat.panel.members"]),
+        ("aggregate: mean", "aggregate: best", ["tasks.chat.panel.aggregate", "'best'"]),
+        (
+            "panel: {members: [medium], aggregate: mean}",
+            "evaluator: small",
+            ["tasks.chat", "above_disagreement is set and there is no panel"],
+        ),
+        ("audit_share: 0.02", "audit_share: 2", ["tasks.chat.escalation.audit_share", "found 2"]),
+        ("audit_share: 0.02", "audit: 2", ["escalation.audit: is not a setting", "audit_share"]),
+        (
+            "at_most: 2",
+            "under: 2",
+            ["escalation.high_risk.0.helpfulness: found {'under': 2}; accepted: a value, a list"],
+        ),
+        ("{at_most: 2}", "[]", ["escalation.high_risk.0.helpfulness: found []"]),
+        ("{at_most: 2}", "{at_most: two}", ["found {'at_most': 'two'}; accepted"]),
+        (
+            "evaluators:",
+            "evaluators:\n  majority: {backend: heuristic}",
+            ["'majority' cannot name an evaluator"],
+        ),
+        ("evaluators:", "evaluators:\n  a/b: {backend: heuristic}", ["'a/b'", "accepted: letters"]),
+    ],
+)
+def test_wrong_tiers_are_told_in_a_sentence(
+    folder: Path, old: str, new: str, words: list[str]
+) -> None:
+    assert old in TIERED
+    sentence = refusal(folder, TIERED.replace(old, new, 1))
+    assert [word for word in words if word not in sentence] == [], sentence
+
+
+def test_pairs_and_a_task_cannot_share_a_rubric(folder: Path) -> None:
+    (folder / "prompts" / "pairwise").mkdir()
+    (folder / "prompts" / "pairwise" / "rubric.yaml").touch()
+    assert "pairwise" in load(folder, GOOD).task_names()
+    sentence = refusal(folder, GOOD + "benchmark: {pairs: pairs.jsonl}\n")
+    assert "cannot be a task beside benchmark.pairs" in sentence
 
 
 FASHION = GOOD.replace(

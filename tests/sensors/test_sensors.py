@@ -291,3 +291,29 @@ def test_unresolved_records_get_one_more_round_once_the_evaluator_answers(kept: 
         assert endpoint.total == before + 1, "one attempt, of that record alone"
         assert "number 3?" in str(endpoint.bodies[-1])
         assert asked(tick(kept, "unresolved_records")) == [], "its round is spent"
+
+
+def test_a_changed_rule_of_escalation_makes_the_task_stale_and_then_the_day(
+    kept: Project,
+) -> None:
+    def tiers(**escalation: object) -> None:
+        kept.write_suite(
+            evaluators={"judge": {"backend": "heuristic"}, "large": {"backend": "heuristic"}},
+            tasks={"chat": {"escalation": {"evaluator": "large", **escalation}}},
+        )
+
+    tiers()
+    kept.evaluate(DAY)
+    assert asked(tick(kept, "stale_partitions")) == []
+    tiers(audit_share=0.5)
+    shards = tick(kept, "stale_partitions")
+    assert asked(shards) == [("judge_chat_shard", f"{DAY}|{shard}") for shard in ("0", "1")]
+    assert {r.tags["gavel/cause"] for r in shards.run_requests or []} == {"others"}
+    follow(kept, shards)
+    day = tick(kept, "stale_partitions")
+    assert asked(day) == [("publish_day", DAY)]
+    follow(kept, day)
+    assert asked(tick(kept, "stale_partitions")) == []
+    # Without the tiers, the last table of judging is another one.
+    kept.write_suite(tasks={})
+    assert asked(tick(kept, "stale_partitions")) == [("publish_day", DAY)]

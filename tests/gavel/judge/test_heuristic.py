@@ -143,3 +143,23 @@ def test_the_rationale_says_that_it_is_a_rule() -> None:
     question = Question("heuristic-1", Decoding(0, 1), "")
     text = judge_by_rule(question.request((), 1, (CHAT, HELPFUL)))
     assert json.loads(text)["rationale"].startswith("Rule-based baseline")
+
+
+ANSWER = "Gladly: two coats of primer, then sand it; for 12 square metres you need five litres."
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "preference"),
+    [
+        (ANSWER, "No idea.", "first"),
+        ("No idea.", ANSWER, "second"),
+        (ANSWER, ANSWER, "tie"),
+        (ANSWER, None, "first"),
+    ],
+)
+def test_of_two_answers_the_one_with_more_in_its_favour_is_preferred(
+    first: str, second: str | None, preference: str
+) -> None:
+    rubric = load_rubric(PROMPTS / "benchmark" / "pairwise")
+    found = verdict(rubric, Record("How do I paint a wall?", first, second))
+    assert found["preference"] == preference

@@ -23,7 +23,7 @@ from .conftest import LABELS_YAML, PROMPTS, RUBRIC_YAML, TINY, answer, tiny
 
 HELP = "helpfulness: {type: integer, min: 1, max: 5, weight: 2, description: does it help}"
 BAD_RUBRIC: dict[str, tuple[str, str, list[str]]] = {
-    "empty file": (RUBRIC_YAML, "", ["holds NoneType, not a mapping"]),
+    "empty file": (RUBRIC_YAML, "", ["holds nothing; accepted"]),
     "broken YAML": (RUBRIC_YAML, "a: [", ["is not valid YAML", "line 2"]),
     "key twice": (
         "version: 1",
@@ -306,6 +306,7 @@ KINDS = {
         "faults": pl.List(pl.String),
         "score": pl.Float64,
         "attempts": pl.Int32,
+        "disagreement": pl.Float64,
     },
     **{"helpfulness": pl.Float64, "depth": pl.Float64, "confidence": pl.Float64},
 }
@@ -359,7 +360,7 @@ def test_a_verdict_outside_the_rubric_fails_its_check(changes: dict[str, Any]) -
 
 
 SCORE = {**{k: v for k, v in VERDICT.items() if k not in ("request_hash", "attempt")}}
-SCORE |= {"score": 3.0, "attempts": 1}
+SCORE |= {"score": 3.0, "attempts": 1, "tier": "first", "disagreement": None}
 UNRESOLVED = {**dict.fromkeys(TINY.columns), "status": "unresolved", "confidence": None}
 
 
@@ -367,6 +368,9 @@ UNRESOLVED = {**dict.fromkeys(TINY.columns), "status": "unresolved", "confidence
     ("changes", "passes"),
     [
         ({}, True),
+        ({"tier": "second"}, True),
+        ({"tier": "third"}, False),
+        ({"disagreement": 1.5}, False),
         (UNRESOLVED | {"score": None}, True),
         (UNRESOLVED | {"score": 3.0}, False),
         ({"score": 5.5}, False),
