@@ -44,6 +44,14 @@ def publish_manifest(store: Store, day: str) -> Path:
     return store.document(f"report/{day}")
 
 
+def look_at_manifests(store: Store, tasks: Sequence[str], since: str = "") -> None:
+    """Look at the manifests above of every day from `since` on at once, where that takes fewer requests."""
+    store.look("logs/clean", since)
+    store.look("report", since)
+    for task in tasks:
+        store.look(f"{task}/regenerated", since, by_shard=True)
+
+
 def made_from(table: Path) -> dict[str, str]:
     """The signature of the table, by its manifest; empty where it has none."""
     manifest = read_manifest(table.with_suffix(".json"))

@@ -47,3 +47,15 @@ class EvaluatorRefused(GavelError):
 
 class EvaluatorOutage(GavelError):
     """The endpoint is down: the run stops, keeps its ledger, and can be run again later."""
+
+
+class MissingExtra(GavelError):
+    """A setting needs packages that the base install leaves out."""
+
+
+def missing_extra(what: str, extra: str) -> MissingExtra:
+    """The error that says what to install for `what`."""
+    return MissingExtra(
+        f"{what} need the extra {extra}, which is not installed: "
+        f".venv/bin/pip install -c constraints.txt -e '.[{extra}]'"
+    )

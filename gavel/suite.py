@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from gavel.errors import SuiteError
+from gavel.store.bucket import bucket_of, copy_of, is_bucket, shown
 
 SUITE_VARIABLE = "GAVEL_SUITE"
 """Environment variable naming the suite file: the one setting that moves Gavel to another setup."""
@@ -643,8 +644,8 @@ class Suite(_Model):
         return self._file
 
     def path(self, relative: str) -> Path:
-        """`relative` from the suite's folder; an absolute path stays as it is."""
-        return self.folder / relative
+        """`relative` from the suite's folder; an absolute path stays as it is, of gs:// it is the copy's."""
+        return copy_of(relative) if is_bucket(relative) else self.folder / relative
 
     @property
     def zone(self) -> ZoneInfo:
@@ -660,10 +661,12 @@ class Suite(_Model):
         prompts = self.path(self.prompts)
         found = sorted(p.parent.name for p in prompts.glob("*/rubric.yaml"))
         if not found:
-            raise SuiteError(f"{self._file}: prompts: no folder of {prompts} holds a rubric.yaml")
+            raise SuiteError(
+                f"{shown(self._file)}: prompts: no folder of {shown(prompts)} holds a rubric.yaml"
+            )
         if wrong := [name for name in found if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]:
             raise SuiteError(
-                f"{self._file}: prompts: the folder {prompts / wrong[0]} cannot name a task; "
+                f"{shown(self._file)}: prompts: the folder {shown(prompts / wrong[0])} cannot name a task; "
                 "accepted: lower-case letters, digits and _"
             )
         if PAIRWISE in found and self.benchmark.pairs is not None:
@@ -673,7 +676,8 @@ class Suite(_Model):
             )
         if unknown := sorted(set(self.tasks) - set(found)):
             raise SuiteError(
-                f"{self._file}: tasks.{unknown[0]}: there is no {prompts / unknown[0] / 'rubric.yaml'}; "
+                f"{shown(self._file)}: tasks.{unknown[0]}: there is no "
+                f"{shown(prompts / unknown[0] / 'rubric.yaml')}; "
                 f"accepted: {', '.join(found)}"
             )
         return found
@@ -744,28 +748,40 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     Raises:
         SuiteError: the file is missing, is no YAML mapping, or a key is not accepted; one line a fault.
     """
-    path = Path(file or os.environ.get(SUITE_VARIABLE) or "suite.yaml").absolute()
+    place = str(file or os.environ.get(SUITE_VARIABLE) or "suite.yaml")
+    path = copy_of(place) if is_bucket(place) else Path(place).absolute()
+    told = shown(path)
+    if (bucket := bucket_of(path)) is not None:
+        bucket.bring(path)
     try:
         settings = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SuiteError(
-            f"{path}: cannot be read ({error.strerror}); "
+            f"{told}: cannot be read ({error.strerror}); "
             f"name a readable suite file in {SUITE_VARIABLE}, or put suite.yaml in this folder"
         ) from error
     except ValueError as error:
-        raise SuiteError(f"{path}: is not valid YAML: {error}") from error
+        raise SuiteError(f"{told}: is not valid YAML: {error}") from error
     if not isinstance(settings, dict):
-        raise SuiteError(f"{path}: holds {kind_of(settings)}; accepted: settings, as `key: value`")
+        raise SuiteError(f"{told}: holds {kind_of(settings)}; accepted: settings, as `key: value`")
     try:
         suite = Suite.model_validate(settings)
     except ValidationError as error:
-        raise SuiteError("\n".join(_sentence(path, fault) for fault in error.errors())) from error
+        raise SuiteError("\n".join(_sentence(told, fault) for fault in error.errors())) from error
     suite._file = path
+    if bucket_of(suite.path(suite.warehouse)) is not None:
+        raise SuiteError(
+            f"{told}: warehouse: {suite.warehouse!r} is in a bucket, where no database can work; accepted: the "
+            "absolute path of a DuckDB file on this machine"
+        )
+    prompts = suite.path(suite.prompts)
+    if (bucket := bucket_of(prompts)) is not None:
+        bucket.bring_folder(prompts, deep=True)
     suite.task_names()
     return suite
 
 
-def _sentence(path: Path, fault: Any) -> str:
+def _sentence(path: str, fault: Any) -> str:
     """One pydantic fault as `file: key: what was found; what is accepted`."""
     key = ".".join(str(part) for part in fault["loc"]) or "(top level)"
     if fault["type"] == "missing":

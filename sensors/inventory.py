@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from assets.jobs import PUBLISH
-from assets.signatures import ingest_signature, publish_manifest
+from assets.signatures import ingest_signature, look_at_manifests, publish_manifest
 from gavel.errors import GavelError
 from gavel.store.files import Store
 from gavel.suite import Suite, load_suite
@@ -159,7 +159,8 @@ class Older:
 def older_stale(state: State) -> list[Older]:
     """The ingested days before the window whose shards or publication are stale, newest first."""
     oldest = state.days[-1] if state.days else ""
-    ingested = (state.store.root / "logs" / "clean").glob("*.json")
+    look_at_manifests(state.store, state.tasks)
+    ingested = state.store.documents("logs/clean")
     found = []
     for day in sorted((path.stem for path in ingested if path.stem < oldest), reverse=True):
         stale_now = list(state.stale_on(day))

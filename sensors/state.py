@@ -14,6 +14,7 @@ from assets.signatures import (
     ingest_manifest,
     judge_manifest,
     judge_signature,
+    look_at_manifests,
     publish_manifest,
     publish_signature,
 )
@@ -50,6 +51,10 @@ class State:
     store: Store
     now: dt.datetime
     _read: dict[Path, Manifest | None] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.days:
+            look_at_manifests(self.store, self.tasks, self.days[-1])
 
     def manifest(self, path: Path) -> Manifest | None:
         """The manifest at `path`, as it was when this tick first looked."""

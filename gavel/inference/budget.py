@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,10 +13,13 @@ import orjson
 
 from gavel.errors import GavelError
 from gavel.inference.request import Answer
+from gavel.store.bucket import bucket_of, put
 from gavel.suite import Budget, Prices
 
 _EVERY = 20
 """Answers between two looks at what the other runs have spent."""
+_PAUSE = 10.0
+"""Seconds between two such looks where the store is in a bucket."""
 
 
 class BudgetSpent(GavelError):
@@ -25,8 +29,8 @@ class BudgetSpent(GavelError):
 class Spending:
     """What one run spends, written where the others see it: one small file a run and day under `folder`.
 
-    Requests under way are still answered and counted, and other runs are looked at every few answers only, so
-    with several runs at once the budget may be exceeded by what each has in flight.
+    Requests under way are still answered and counted, and other runs are looked at every few answers only
+    (of a store in a bucket: every few seconds), so with several runs at once the budget may be exceeded by what each has in flight.
     """
 
     def __init__(self, folder: Path, budget: Budget, prices: Prices, zone: ZoneInfo) -> None:
@@ -38,6 +42,9 @@ class Spending:
         self._own: dict[str, float] = {}
         self._day = ""
         self._since = 0
+        # A bucket is not asked after every few answers: it would take longer than they did.
+        self._pause = 0.0 if bucket_of(folder) is None else _PAUSE
+        self._next = 0.0
         self._others: dict[str, float] = {}
 
     def add(self, answers: Iterable[Answer]) -> None:
@@ -49,7 +56,7 @@ class Spending:
             spent = {"requests": 1 + len(answer.retries), "tokens": read + written, "usd": usd}
             self._own = {k: self._own.get(k, 0) + v for k, v in spent.items()}
             self._since += 1
-        if self._since >= _EVERY:
+        if self._since >= _EVERY and time.monotonic() >= self._next:
             self._share()
 
     def spent(self, under_way: int) -> str | None:
@@ -78,16 +85,20 @@ class Spending:
     def _share(self) -> None:
         """Write the own file, whole, and look at the others'."""
         self._since = 0
+        self._next = time.monotonic() + self._pause
         folder = self._folder / self._day
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f".{self._name}"
         unfinished.write_bytes(orjson.dumps(self._own))
-        unfinished.replace(folder / self._name)
+        put(unfinished, folder / self._name)
         self._look()
 
     def _look(self) -> None:
         self._others = {}
-        for file in (self._folder / self._day).glob("[!.]*.json"):
+        folder = self._folder / self._day
+        if (bucket := bucket_of(folder)) is not None:
+            bucket.bring_folder(folder, ".json")
+        for file in folder.glob("[!.]*.json"):
             if file.name != self._name:
                 for name, value in orjson.loads(file.read_bytes()).items():
                     self._others[name] = self._others.get(name, 0) + value

@@ -4,12 +4,18 @@ Answers of one scope (for judging, task/day) are immutable Parquet *segments* in
 not yet in a segment stand in an *open tail*: a file of JSON lines, written one answer at a time
 and held by an exclusive lock. A killed process loses nothing it has received: the next writer finds
 the tail unlocked and seals it into a segment. Two runs of the same scope have a tail each.
+
+Of a ledger in a bucket, tails and locks stand beside the copies on this machine, and segments go up in
+mini-batches. A killed process still loses nothing; a lost machine loses the answers since the last
+segment, which are asked for again.
 """
 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +30,7 @@ import pyarrow.parquet as pq
 
 from gavel.errors import StoreError
 from gavel.inference.request import Answer, Failure
+from gavel.store.bucket import bucket_of, remove, shown
 from gavel.store.files import write_failure
 from gavel.store.tables import quoted, session, write_batches, write_query
 
@@ -51,6 +58,8 @@ SCHEMA = pa.schema(
 
 _ANSWER_FIELDS = [field.name for field in fields(Answer)]
 _SEGMENT_ROWS = 5_000
+_ROWS_AT_RISK, _SECONDS_AT_RISK = 1_000, 30.0
+"""Answers, and seconds, between two segments of a ledger in a bucket: what the loss of a machine can cost."""
 ON_ITS_WAY: tuple[Failure, ...] = ("timeout", "transport")
 """Failures that tell nothing of the question: another time there may be an answer."""
 
@@ -64,6 +73,10 @@ class Ledger:
         self.run_id = run_id
         self._worker = worker
         self._lines = 0
+        self._sealed_at = time.monotonic()
+        in_bucket = bucket_of(folder) is not None
+        self._most_rows = _ROWS_AT_RISK if in_bucket else _SEGMENT_ROWS
+        self._most_seconds = _SECONDS_AT_RISK if in_bucket else math.inf
 
     @classmethod
     @contextmanager
@@ -103,7 +116,10 @@ class Ledger:
                 while line:
                     line = line[self._tail.write(line) :]
             self._lines += 1
-        if self._lines >= _SEGMENT_ROWS:
+        if (
+            self._lines >= self._most_rows
+            or time.monotonic() - self._sealed_at >= self._most_seconds
+        ):
             self.seal()
 
     def seal(self) -> None:
@@ -113,6 +129,7 @@ class Ledger:
             self._tail.seek(0)
             self._tail.truncate()
             self._lines = 0
+        self._sealed_at = time.monotonic()
 
     def answered(self) -> set[tuple[str, int]]:
         """The (request_hash, attempt) of every answer in the segments, this writer's own included.
@@ -165,7 +182,7 @@ def compact(folder: Path) -> bool:
                 query = f"({latest(old)} UNION ALL BY NAME {every}) ORDER BY request_hash, attempt"
                 write_query(target, connection, query, SCHEMA)
             for segment in old:
-                segment.unlink()
+                remove(segment)
     except BlockingIOError:
         return False
     return True
@@ -236,8 +253,8 @@ def _worker_lock(folder: Path, worker: str) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise StoreError(
-                    f"{folder}: another run is asking for {worker} already; wait until it has ended and run "
-                    "again: its answers are used"
+                    f"{shown(folder)}: another run is asking for {worker} already; wait until it has ended and "
+                    "run again: its answers are used"
                 ) from error
             # Whoever held it before may have removed it since it was opened: then it is no one's.
             if os.fstat(lock.fileno()).st_nlink:

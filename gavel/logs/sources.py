@@ -16,6 +16,7 @@ from gavel.errors import SourceError
 from gavel.logs.columns import assign, check_header
 from gavel.logs.expressions import documents, instant, pointer, prepare
 from gavel.logs.readers import read_csv, read_jsonl, read_parquet
+from gavel.store.bucket import filesystem_of, shown
 from gavel.store.tables import session
 from gavel.suite import Source, Suite
 
@@ -72,7 +73,7 @@ def no_files(source: Source, day: dt.date, suite: Suite, others: Sequence[str] =
     """The error that says which file of `day` is missing, and which `others` have theirs."""
     path = _DAY.sub(lambda hit: day.strftime(hit[1] or "%Y-%m-%d"), source.path)
     if "://" not in path:
-        path = str(suite.path(path))
+        path = shown(suite.path(path))
     return SourceError(
         f"{suite.file}: sources.{source.name}.path: there is no file {path} for {day}"
         + (f", though {', '.join(others)} has files of that day" if others else "")
@@ -174,10 +175,11 @@ def _matching(
     cut = pattern.rfind("/", 0, special.start() if special else None) + 1
     prefix, rest = pattern[:cut], pattern[cut:]
     try:
-        if "://" in prefix:
-            filesystem, folder = pa.fs.FileSystem.from_uri(prefix)
+        place = prefix if "://" in prefix else shown(suite.path(prefix).absolute())
+        if "://" in place:
+            filesystem, folder = filesystem_of(place)
         else:
-            filesystem, folder = pa.fs.LocalFileSystem(), str(suite.path(prefix).absolute())
+            filesystem, folder = pa.fs.LocalFileSystem(), place
         folder = folder.rstrip("/")
         if special:
             selector = pa.fs.FileSelector(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from gavel.errors import GavelError
 from gavel.judge.evaluate import Asker, Judge, Previous
 from gavel.judge.prompts import RECORD_COLUMNS, Record
+from gavel.store.bucket import shown
 from gavel.store.files import Store
 from gavel.store.tables import quoted, session
 
@@ -96,7 +97,7 @@ def prompts_sent(
 def _locate(store: Store, row_id: str, day: str) -> Trace:
     tables = {
         name: _select(
-            sorted((store.root / "logs" / name).glob("*.parquet")),
+            store.tables(f"logs/{name}"),
             "row_id = ?",
             [row_id.strip().lower()],
             "filename DESC, source_line",
@@ -116,7 +117,7 @@ def _locate(store: Store, row_id: str, day: str) -> Trace:
             return found
     raise UnknownRecord(
         f"no record and no rejected row {'' if day == '*' else f'of {day} '}has the row_id {row_id!r}; accepted: "
-        f"32 hex digits, as in the column row_id of a table under {store.root}, of a day that was ingested"
+        f"32 hex digits, as in the column row_id of a table under {shown(store.root)}, of a day that was ingested"
         + "".join(f"\n{_told(*place)}" for place in places)
     )
 

@@ -11,6 +11,7 @@ from gavel.alignment.labels import missing_labels
 from gavel.fashion.evaluate import MODES
 from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order
 from gavel.report.quality import Figures
+from gavel.store.bucket import shown
 from gavel.store.files import Store
 from gavel.store.tables import count_reasons, row_count
 from gavel.suite import Suite
@@ -40,11 +41,15 @@ def summary(suite: Suite, store: Store, days: Sequence[str], sent: int) -> str:
     report = store.root / "report" / f"{days[-1]}.html"
     lines += [
         "",
-        f"report      {report}",
-        f"Parquet     {store.root}",
+        f"report      {shown(report)}",
+        f"Parquet     {shown(store.root)}",
         f"warehouse   {suite.path(suite.warehouse)}",
         "lineage     "
-        + ("" if suite.file == Path("suite.yaml").absolute() else f"GAVEL_SUITE={suite.file} ")
+        + (
+            ""
+            if suite.file == Path("suite.yaml").absolute()
+            else f"GAVEL_SUITE={shown(suite.file)} "
+        )
         + "make ui",
     ]
     return "\n".join(lines)

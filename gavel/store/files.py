@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and where each table's Parquet stands."""
+"""Files that appear whole or not at all, and where each table's Parquet stands: here, or in a bucket."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from gavel.errors import StoreError
+from gavel.store.bucket import bucket_of, put, shown
 
 
 @contextmanager
@@ -20,10 +21,12 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it is flushed and renamed to `path`.
 
     On any error, or when the process is killed, `path` keeps what it held before. Two writers of one
-    path do not disturb each other: the one that ends last stands.
+    path do not disturb each other: the one that ends last stands. Of a path in a bucket the object is replaced
+    first, and of two writers who saw the same one, the first stands.
 
     Raises:
-        StoreError: the disk is full or the folder cannot be written.
+        StoreError: the disk is full or the folder cannot be written; the bucket cannot be reached, or another has
+            written the object meanwhile.
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -42,7 +45,7 @@ def replacing(path: Path) -> Iterator[Path]:
             yield temporary
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            put(temporary, path)
     except (OSError, duckdb.Error) as error:
         if (sentence := write_failure(error)) is None:
             raise
@@ -105,19 +108,28 @@ def write_failure(error: Exception) -> str | None:
 
 
 class Store:
-    """Where every table's Parquet stands: `{root}/{stage}/{name}/{day}[/{shard}].parquet`."""
+    """Where every table's Parquet stands: `{root}/{stage}/{name}/{day}[/{shard}].parquet`.
+
+    Where `root` is the copy of a folder in a bucket, each method brings what the bucket holds now under the
+    path it returns.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._bucket = bucket_of(root)
+        self._looked: dict[str, str] = {}
 
     def table(self, name: str, day: str | None = None, shard: str | None = None) -> Path:
         """The path of one partition of table `name`, such as `chat/verdicts`."""
         parts = [part for part in (day, shard) if part is not None]
-        return (
+        path = (
             self.root.joinpath(name, *parts[:-1], f"{parts[-1]}.parquet")
             if parts
             else (self.root / f"{name}.parquet")
         )
+        if self._bucket is not None:
+            self._bucket.bring(path)
+        return path
 
     def existing(self, name: str, day: str | None = None, shard: str | None = None) -> Path:
         """The same path, which must be there.
@@ -129,15 +141,48 @@ class Store:
         if not path.exists():
             partition = "|".join(part for part in (day, shard) if part is not None)
             raise StoreError(
-                f"{path} is missing; materialise the asset {name}"
+                f"{shown(path)} is missing; materialise the asset {name}"
                 + (f", partition {partition}, first" if partition else " first")
             )
         return path
 
     def document(self, name: str) -> Path:
         """The path of a small JSON document, such as `chat/rubric`."""
-        return self.root / f"{name}.json"
+        path = self.root / f"{name}.json"
+        if self._bucket is not None and not self._has_looked(name):
+            self._bucket.bring(path)
+        return path
+
+    def look(self, name: str, since: str = "", *, by_shard: bool = False) -> None:
+        """Ask a bucket at once for all documents of table `name` from day `since` on, and then no more for any.
+
+        One by one, as `document` asks, the manifests of a look-back window would take a minute.
+        """
+        if self._bucket is not None and self._looked.get(name, "~") > since:
+            self._bucket.bring_folder(self.root / name, ".json", since, deep=by_shard)
+            self._looked[name] = since
+
+    def documents(self, name: str) -> list[Path]:
+        """The documents of every day of table `name`, in order."""
+        self.look(name)
+        return sorted((self.root / name).glob("*.json"))
+
+    def _has_looked(self, name: str) -> bool:
+        return any(
+            name.startswith(f"{table}/") and name[len(table) + 1 :] >= since
+            for table, since in self._looked.items()
+        )
+
+    def tables(self, name: str) -> list[Path]:
+        """Every day of table `name` that is there, in order."""
+        folder = self.root / name
+        if self._bucket is not None:
+            self._bucket.bring_folder(folder)
+        return sorted(folder.glob("*.parquet"))
 
     def ledger(self, scope: str) -> Path:
         """The folder of the ledger of `scope` (for judging, task/day)."""
-        return self.root / "ledger" / scope
+        folder = self.root / "ledger" / scope
+        if self._bucket is not None:
+            self._bucket.bring_folder(folder)
+        return folder

