@@ -8,12 +8,13 @@ import dagster as dg
 import orjson
 
 from assets.partitions import daily, opinion_files, shard_files
-from assets.signatures import reported_signature
+from assets.signatures import publish_manifest, reported_signature
 from assets.tables import VALID_ROWS, Result, check_spec, declared_asset, table_result, valid_rows
 from gavel.report.audit import events
 from gavel.report.day import day_report, record_pages
 from gavel.report.page import render_day
 from gavel.report.validity import EVENTS_VALID
+from gavel.store.bucket import shown
 from gavel.store.files import replacing
 from gavel.store.manifests import Manifest, signature_hash, write_manifest
 from gavel.store.tables import write_batches
@@ -80,6 +81,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
     )
     def report(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         day, files = context.partition_key, store.files
+        noted = publish_manifest(files, day)
         signature = reported_signature(suite, files, day, tasks)
         gathered = day_report(suite, files, day, tasks)
         path = files.root / "report" / f"{day}.html"
@@ -100,12 +102,12 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
             manifest = Manifest(
                 signature, context.run.run_id, figures={"warnings": list(gathered.warnings)}
             )
-            write_manifest(path.with_suffix(".json"), manifest)
+            write_manifest(noted, manifest)
         return dg.MaterializeResult(
             tags={"gavel/signature": signature_hash(signature)},
             metadata={
                 "page": dg.MetadataValue.url(path.as_uri()),
-                "path": dg.MetadataValue.path(str(path)),
+                "path": dg.MetadataValue.path(shown(path)),
                 "warnings": len(gathered.warnings),
             },
             check_results=[check],

@@ -17,6 +17,7 @@ from assets.processes import note_process
 from gavel.columns import describe
 from gavel.errors import EvaluatorOutage, GavelError
 from gavel.judge.rubric import Rubric
+from gavel.store.bucket import shown
 from gavel.store.manifests import Manifest, signature_hash, write_manifest
 from gavel.store.tables import content_hash, repeated_values, row_count
 
@@ -72,7 +73,7 @@ def table_result(
         metadata={
             "dagster/row_count": row_count(path),
             "dagster/column_schema": dg.TableSchema(columns),
-            "path": dg.MetadataValue.path(str(path)),
+            "path": dg.MetadataValue.path(shown(path)),
             **{name: value for name, value in (metadata or {}).items() if value is not None},
         },
         # Where an op makes several assets, a check has to say whose it is.

@@ -774,6 +774,11 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
             f"{told}: warehouse: {suite.warehouse!r} is in a bucket, where no database can work; accepted: the "
             "absolute path of a DuckDB file on this machine"
         )
+    if suite.dialogue is not None and bucket_of(suite.path(suite.dialogue.corpus)) is not None:
+        raise SuiteError(
+            f"{told}: dialogue.corpus: {suite.dialogue.corpus!r} is in a bucket; the benchmark reads its "
+            "files from this machine: give absolute paths, or leave the section out"
+        )
     prompts = suite.path(suite.prompts)
     if (bucket := bucket_of(prompts)) is not None:
         bucket.bring_folder(prompts, deep=True)

@@ -30,7 +30,8 @@ class Spending:
     """What one run spends, written where the others see it: one small file a run and day under `folder`.
 
     Requests under way are still answered and counted, and other runs are looked at every few answers only
-    (of a store in a bucket: every few seconds), so with several runs at once the budget may be exceeded by what each has in flight.
+    (of a store in a bucket: every few seconds), so with several runs at once the budget may be exceeded
+    by what each has in flight.
     """
 
     def __init__(self, folder: Path, budget: Budget, prices: Prices, zone: ZoneInfo) -> None:

@@ -89,8 +89,11 @@ def filesystem_of(uri: str) -> tuple[pa.fs.FileSystem, str]:
 
 
 def put(file: Path, path: Path) -> None:
-    """Rename `file` to `path`; of a copy, the object in the bucket is replaced first. Raises StoreError."""
-    if (bucket := bucket_of(path)) is None:
+    """Rename `file` to `path`; of a copy, the object in the bucket is replaced first. Raises StoreError.
+
+    A hidden file is on its way to its name, and stays here.
+    """
+    if (bucket := bucket_of(path)) is None or path.name.startswith("."):
         file.replace(path)
     else:
         bucket.put(file, path)

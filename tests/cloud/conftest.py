@@ -65,9 +65,7 @@ class Place:
 
 
 @pytest.fixture
-def place(
-    storage_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Place]:
+def place(storage_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     from google.cloud import storage
 
     way = Way(storage_port)

@@ -87,7 +87,9 @@ class Way:
                     self.end_headers()
                     return
                 server = HTTPConnection("127.0.0.1", port, timeout=60)
-                headers = {k: v for k, v in self.headers.items() if k.lower() != "transfer-encoding"}
+                headers = {
+                    k: v for k, v in self.headers.items() if k.lower() != "transfer-encoding"
+                }
                 server.request(self.command, self.path, body, headers)
                 reply = server.getresponse()
                 content = reply.read()

@@ -17,7 +17,7 @@ import pytest
 from gavel.errors import MissingExtra, StoreError
 from gavel.inference.ledger import compact
 from gavel.store import bucket as module
-from gavel.store.bucket import CACHE_VARIABLE, EMULATOR_VARIABLE, bucket_of, shown
+from gavel.store.bucket import EMULATOR_VARIABLE, bucket_of, shown
 from gavel.store.files import Store, replacing
 from gavel.store.manifests import Manifest, read_manifest, write_manifest
 from gavel.suite import load_suite
@@ -150,7 +150,7 @@ def test_no_credentials_are_one_sentence_in_time(place: Place) -> None:
 
 
 def test_an_unknown_bucket_is_named(place: Place) -> None:
-    with pytest.raises(StoreError, match="gs://nowhere/suite.: there is no such bucket"):
+    with pytest.raises(StoreError, match=r"gs://nowhere/suite\.: there is no such bucket"):
         load_suite("gs://nowhere/suite.yaml")
 
 
