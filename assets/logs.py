@@ -46,11 +46,16 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         day, path = context.partition_key, store.files.table("logs/raw", context.partition_key)
         # Taken before the rows are read: whatever comes meanwhile makes another fingerprint later.
         signature = ingest_signature(logs.suite(), day) or {}
+        scans = logs.scans(day)
+        for scan in scans.values():
+            if scan.warning is not None:
+                context.log.warning(scan.warning)
         rows = logs.write_raw(day, path)
         context.log.info(f"{rows:,} source rows")
         return table_result(
             RAW.path,
             path,
+            metadata={f"bytes_scanned_{name}": scan.bytes for name, scan in scans.items()},
             checks=[valid_rows(path, RAW_VALID)],
             manifest=Manifest(signature, context.run.run_id),
         )

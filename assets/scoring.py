@@ -32,8 +32,9 @@ from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
 from gavel.store.manifests import Manifest
 from gavel.store.tables import content_hash, count_rows, fetch, quoted, row_count, write_batches
+from gavel.store.warehouse import About
 from gavel.suite import Suite
-from resources import DuckDBWarehouse, ParquetStore
+from resources import ParquetStore, PublishedScores
 
 WAREHOUSE_POOL = "warehouse"
 
@@ -120,7 +121,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         f"The day's rows of {task}_scores in the warehouse, replaced whole.",
         group=task,
         partitions=days,
-        kinds={"duckdb"},
+        kinds={"duckdb" if suite.dataset is None else "bigquery"},
         deps=[scores_key],
         pool=WAREHOUSE_POOL,
         checks=[
@@ -132,11 +133,14 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         ],
     )
     def published(
-        context: dg.AssetExecutionContext, store: ParquetStore, warehouse: DuckDBWarehouse
+        context: dg.AssetExecutionContext, store: ParquetStore, warehouse: PublishedScores
     ) -> Result:
         day, files = context.partition_key, store.files
         path = files.existing(f"{task}/scores", day)
-        rows = warehouse.database.publish(task, day, path)
+        rubric = released_rubric(files, task)
+        required = [d.name for d in rubric.dimensions if not d.optional] + list(rubric.label_values)
+        about = About(context.run.run_id, rubric.meanings, required)
+        rows = warehouse.database.publish(task, day, path, about)
         valid = count_rows([path], "status = 'valid'")
         _note_publication(files, task, day, context.run.run_id, rows)
         compact(files.ledger(f"{task}/{day}"))
@@ -145,7 +149,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             metadata={
                 "dagster/row_count": rows,
                 "dagster/table_name": f"{task}_scores",
-                "warehouse": dg.MetadataValue.path(warehouse.file),
+                "warehouse": str(warehouse.database),
             },
             check_results=[
                 equality(

@@ -23,6 +23,7 @@ from gavel.logs.sources import fingerprint
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Dialogue, Suite
+from resources.bigquery import connect
 
 Read = Callable[[Path], Manifest | None]
 """Reads a manifest, such as `read_manifest`."""
@@ -63,7 +64,7 @@ def ingest_signature(suite: Suite, day: str) -> dict[str, str] | None:
     settings = [source.model_dump() for source in suite.sources]
     signature = {"code": CODE_VERSION, "settings": _hash([settings, suite.task_names()])}
     for source in suite.sources:
-        found = fingerprint(source, dt.date.fromisoformat(day), suite)
+        found = fingerprint(source, dt.date.fromisoformat(day), suite, connect)
         if found is None:
             return None
         signature[f"rows of {source.name}"] = found

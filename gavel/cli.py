@@ -27,9 +27,9 @@ from gavel.judge.prompts import Prompts
 from gavel.judge.releases import drift, drift_sentence, released_rubric
 from gavel.judge.rubric import load_rubric
 from gavel.logs.sources import check_source
+from gavel.publishing import warehouse_of
 from gavel.report.record import Trace, prompts_sent, trace
 from gavel.store.files import Store, check_folder, replacing
-from gavel.store.warehouse import Warehouse
 from gavel.suite import PAIRWISE, Suite, load_suite
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -164,7 +164,7 @@ def _labels(suite: Suite, files: Sequence[Path], only_check: bool) -> int:
 
 
 def _explain(suite: Suite, row_id: str, day: str) -> None:
-    store, warehouse = Store(suite.path(suite.store)), Warehouse(suite.path(suite.warehouse))
+    store, warehouse = Store(suite.path(suite.store)), warehouse_of(suite)
     found = trace(store, row_id, suite.shards, day)
     print(
         f"row_id {found.row_id}, day {found.day}" + (f", task {found.task}" if found.task else "")

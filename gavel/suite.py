@@ -29,6 +29,7 @@ from pydantic import (
 from gavel.errors import SuiteError
 from gavel.store.bucket import bucket_of, copy_of, is_bucket, shown
 
+BIGQUERY = "bigquery://"
 SUITE_VARIABLE = "GAVEL_SUITE"
 """Environment variable naming the suite file: the one setting that moves Gavel to another setup."""
 
@@ -58,23 +59,55 @@ class Source(_Model):
     `date_column` names the column whose date, in the suite's time zone, assigns rows to days.
     `columns` maps canonical names to the source's names, for those that the usual synonyms miss.
     `task` is the task of rows that have no task column.
+
+    Of format `bigquery`, `path` is a table, `project.dataset.table`, and `date_column` its column of type DATE,
+    TIMESTAMP or DATETIME. `query` gives the rows in the table's place, which then only tells when they change;
+    `only` names the columns to be read, where not all are.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    format: Literal["jsonl", "csv", "parquet"]
+    format: Literal["jsonl", "csv", "parquet", "bigquery"]
     path: str
+    query: str | None = None
+    only: list[str] = []
     date_column: str | None = None
     columns: dict[str, str] = {}
     task: str | None = None
 
     @model_validator(mode="after")
     def _days_can_be_told_apart(self) -> Source:
+        if self.format == "bigquery":
+            return self._table_is_named()
+        if self.query is not None or self.only:
+            raise ValueError(f"query and only are for format bigquery; format is {self.format!r}")
         if "{day" not in self.path and self.date_column is None:
             raise ValueError(
                 f"path {self.path!r} holds no {{day}} and date_column is not set; "
                 "one of the two must say which rows belong to a day"
             )
         return self
+
+    def _table_is_named(self) -> Source:
+        if not re.fullmatch(r"[A-Za-z0-9:_.-]+(\.[A-Za-z0-9_-]+){2}", self.path):
+            raise ValueError(
+                f"path {self.path!r} is no table of BigQuery; accepted: project.dataset.table"
+            )
+        if self.date_column is None:
+            raise ValueError(
+                "format bigquery needs date_column, the column that says which rows belong to a day"
+            )
+        return self
+
+
+class BigQuery(_Model):
+    """How BigQuery is used. `project` is the one that pays; without it, the one of the credentials.
+
+    A day of a source that would scan more than `max_gb_billed` (10^9 bytes) is refused before it costs anything.
+    """
+
+    project: str | None = None
+    location: str | None = None
+    max_gb_billed: float = Field(default=100.0, gt=0)
 
 
 class Prices(_Model):
@@ -580,6 +613,7 @@ class Suite(_Model):
     dialogue: Dialogue | None = None
     benchmark: Benchmark = Benchmark()
     fashion: Fashion | None = None
+    bigquery: BigQuery = BigQuery()
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
@@ -631,7 +665,17 @@ class Suite(_Model):
                 f"warehouse and store are both {self.store!r}; the store is a folder, the warehouse a file, "
                 "such as data and data/warehouse.duckdb"
             )
+        if self.warehouse.startswith(BIGQUERY) and self.dataset is None:
+            raise ValueError(
+                f"warehouse is {self.warehouse!r}; accepted: a DuckDB file, or bigquery://project/dataset"
+            )
         return self
+
+    @property
+    def dataset(self) -> tuple[str, str] | None:
+        """Project and dataset of the warehouse in BigQuery; None where it is a file."""
+        hit = re.fullmatch(r"bigquery://([A-Za-z0-9:.-]+)/([A-Za-z0-9_]+)", self.warehouse)
+        return None if hit is None else (hit[1], hit[2])
 
     @property
     def folder(self) -> Path:
@@ -769,10 +813,10 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
     except ValidationError as error:
         raise SuiteError("\n".join(_sentence(told, fault) for fault in error.errors())) from error
     suite._file = path
-    if bucket_of(suite.path(suite.warehouse)) is not None:
+    if suite.dataset is None and bucket_of(suite.path(suite.warehouse)) is not None:
         raise SuiteError(
             f"{told}: warehouse: {suite.warehouse!r} is in a bucket, where no database can work; accepted: the "
-            "absolute path of a DuckDB file on this machine"
+            "absolute path of a DuckDB file on this machine, or bigquery://project/dataset"
         )
     if suite.dialogue is not None and bucket_of(suite.path(suite.dialogue.corpus)) is not None:
         raise SuiteError(
@@ -813,6 +857,7 @@ def _model_at(location: tuple[int | str, ...]) -> type[BaseModel] | None:
         "panel": Panel,
         "escalation": Escalation,
         "fashion": Fashion,
+        "bigquery": BigQuery,
     }
     if not location:
         return Suite

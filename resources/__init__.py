@@ -8,14 +8,14 @@ from gavel.suite import Suite
 from resources.evaluators import Evaluators
 from resources.logs import LogSource
 from resources.prompts import PromptLibrary
-from resources.storage import DuckDBWarehouse, ParquetStore
+from resources.storage import ParquetStore, PublishedScores
 
 __all__ = [
-    "DuckDBWarehouse",
     "Evaluators",
     "LogSource",
     "ParquetStore",
     "PromptLibrary",
+    "PublishedScores",
     "build_resources",
 ]
 
@@ -28,5 +28,5 @@ def build_resources(suite: Suite) -> dict[str, dg.ConfigurableResource]:  # type
         "prompts": PromptLibrary(folder=str(suite.path(suite.prompts))),
         "evaluators": Evaluators(suite_file=file),
         "store": ParquetStore(root=str(suite.path(suite.store))),
-        "warehouse": DuckDBWarehouse(file=str(suite.path(suite.warehouse))),
+        "warehouse": PublishedScores(suite_file=file),
     }

@@ -7,8 +7,11 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field
 
+from gavel.publishing import warehouse_of
 from gavel.store.files import Store
-from gavel.store.warehouse import Warehouse
+from gavel.store.warehouse import Publisher
+from gavel.suite import load_suite
+from resources.bigquery import connect
 
 
 class ParquetStore(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -22,12 +25,12 @@ class ParquetStore(dg.ConfigurableResource):  # type: ignore[type-arg]
         return Store(Path(self.root))
 
 
-class DuckDBWarehouse(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The DuckDB file that published scores are read from."""
+class PublishedScores(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The warehouse that published scores are read from: a DuckDB file, or a dataset of BigQuery."""
 
-    file: str = Field(description="The DuckDB file")
+    suite_file: str = Field(description="The suite file that names the warehouse")
 
     @property
-    def database(self) -> Warehouse:
+    def database(self) -> Publisher:
         """The warehouse itself, opened only while it is written or read."""
-        return Warehouse(Path(self.file))
+        return warehouse_of(load_suite(self.suite_file), connect)

@@ -23,7 +23,8 @@ from gavel.errors import SourceError, StoreError
 from gavel.logs.expressions import documents, prepare
 from gavel.logs.records import BIT, ROW_ID, Records
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED
-from gavel.logs.sources import check_task, files_of, no_files, read_raw
+from gavel.logs.sources import check_task, fingerprint, no_files, read_raw
+from gavel.store.bigquery import Connect, connected
 from gavel.store.files import replacing
 from gavel.store.tables import ROW_GROUP, quoted, session, write_batches
 from gavel.suite import Source, Suite
@@ -40,7 +41,7 @@ class CleanCounts:
     by_task: dict[str, int]
 
 
-def write_raw(suite: Suite, day: dt.date, path: Path) -> int:
+def write_raw(suite: Suite, day: dt.date, path: Path, connect: Connect = connected) -> int:
     """Write the rows of `day` of all sources to `path` (RAW); return how many there are.
 
     Raises:
@@ -48,11 +49,11 @@ def write_raw(suite: Suite, day: dt.date, path: Path) -> int:
         StoreError: the table cannot be written.
     """
     sources = sorted(suite.sources, key=lambda source: source.name)
-    have = [source.name for source in sources if files_of(source, day, suite)]
+    have = [s.name for s in sources if fingerprint(s, day, suite, connect) is not None]
     for source in sources:
         if source.name not in have:
             raise no_files(source, day, suite, have)
-    batches = (batch for source in sources for batch in read_raw(source, day, suite))
+    batches = (batch for source in sources for batch in read_raw(source, day, suite, connect))
     return write_batches(path, RAW, batches)
 
 

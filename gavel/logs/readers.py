@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 import orjson
@@ -96,23 +96,38 @@ def read_parquet(
         SourceError: the schema lacks a needed column.
     """
     parquet = pq.ParquetFile(stream)
-    names = parquet.schema_arrow.names
-    check_header(source, names, file, suite)
-    pairs = ", ".join(
-        f"{literal(name)}, "
-        # pandas writes a missing number as NaN
-        + (f"nullif(c{i}, 'nan')" if pa.types.is_floating(field.type) else f"c{i}")
-        for i, (name, field) in enumerate(zip(names, parquet.schema_arrow, strict=True))
-    )
+    check_header(source, parquet.schema_arrow.names, file, suite)
+    yield from rows_as_json(parquet.iter_batches(batch_size=ROW_GROUP), source, file)
+
+
+def rows_as_json(
+    batches: Iterable[pa.RecordBatch], source: Source, file: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of `batches`, those of `file`, as batches of RAW: JSON objects, their keys the columns."""
     before = 0
     with session() as connection:
-        for rows in parquet.iter_batches(batch_size=ROW_GROUP):
+        for rows in batches:
             # Numbered names, since to DuckDB "ID" and "id" are one column.
-            connection.register("batch", rows.rename_columns([f"c{i}" for i in range(len(names))]))
-            query = f"SELECT json_object({pairs})::VARCHAR AS record FROM batch"
+            connection.register(
+                "batch", rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
+            )
+            query = f"SELECT json_object({_json_pairs(rows.schema)})::VARCHAR AS record FROM batch"
             record = connection.sql(query).to_arrow_table()["record"].combine_chunks()
             first, before = before + 1, before + rows.num_rows
             yield _batch(source, file, range(first, before + 1), record.cast(pa.binary()), record)
+
+
+def _json_pairs(schema: pa.Schema) -> str:
+    """The arguments of json_object for the columns c0, c1, ... of `schema`."""
+
+    def value(number: int, field: pa.Field) -> str:
+        if pa.types.is_floating(field.type):
+            return f"nullif(c{number}, 'nan')"  # pandas writes a missing number as NaN
+        if b"json" in (field.metadata or {}).get(b"ARROW:extension:name", b""):
+            return f"c{number}::JSON"
+        return f"c{number}"
+
+    return ", ".join(f"{literal(f.name)}, {value(i, f)}" for i, f in enumerate(schema))
 
 
 def _lines(stream: IO[bytes]) -> Iterator[list[bytes]]:

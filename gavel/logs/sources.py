@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from gavel.errors import SourceError
+from gavel.logs import bigquery
 from gavel.logs.columns import assign, check_header
 from gavel.logs.expressions import documents, instant, pointer, prepare
 from gavel.logs.readers import read_csv, read_jsonl, read_parquet
+from gavel.store.bigquery import Connect, connected
 from gavel.store.bucket import filesystem_of, shown
 from gavel.store.tables import session
 from gavel.suite import Source, Suite
@@ -39,7 +41,9 @@ class LogFile:
     mtime_ns: int | None
 
 
-def read_raw(source: Source, day: dt.date, suite: Suite) -> Iterator[pa.RecordBatch]:
+def read_raw(
+    source: Source, day: dt.date, suite: Suite, connect: Connect = connected
+) -> Iterator[pa.RecordBatch]:
     """The source's rows of `day` as batches of RAW, ordered by file and line.
 
     With a day in the path, a day's rows are those of its files. With a `date_column`, they are
@@ -49,6 +53,9 @@ def read_raw(source: Source, day: dt.date, suite: Suite) -> Iterator[pa.RecordBa
     Raises:
         SourceError: there is no file, a file cannot be read, or a needed column is missing.
     """
+    if source.format == "bigquery":
+        yield from bigquery.read_day(source, day, suite, connect)
+        return
     files = files_of(source, day, suite)
     if not files:
         raise no_files(source, day, suite)
@@ -71,6 +78,12 @@ def files_of(source: Source, day: dt.date, suite: Suite) -> list[LogFile]:
 
 def no_files(source: Source, day: dt.date, suite: Suite, others: Sequence[str] = ()) -> SourceError:
     """The error that says which file of `day` is missing, and which `others` have theirs."""
+    if source.format == "bigquery":
+        return SourceError(
+            f"{shown(suite.file)}: sources.{source.name}.path: {source.path} has no partition of {day}"
+            + (f", though {', '.join(others)} has rows of that day" if others else "")
+            + "; load the day, or correct the path"
+        )
     path = _DAY.sub(lambda hit: day.strftime(hit[1] or "%Y-%m-%d"), source.path)
     if "://" not in path:
         path = shown(suite.path(path))
@@ -91,7 +104,9 @@ def check_task(source: Source, suite: Suite, tasks: Sequence[str]) -> None:
         )
 
 
-def check_source(source: Source, suite: Suite) -> tuple[list[dt.date], dict[str, list[str]]]:
+def check_source(
+    source: Source, suite: Suite, connect: Connect = connected
+) -> tuple[list[dt.date], dict[str, list[str]]]:
     """Look at the settings of `source` and at the first rows it has.
 
     Returns its days with files (none for one with a `date_column`), and the columns that are taken for each
@@ -101,6 +116,9 @@ def check_source(source: Source, suite: Suite) -> tuple[list[dt.date], dict[str,
         SourceError: no file is there, a file cannot be read, or a field that every record needs has no column.
     """
     check_task(source, suite, suite.task_names())
+    if source.format == "bigquery":
+        taken = bigquery.columns_of(source, suite, connect)
+        return bigquery.days_of(source, suite, connect), taken
     found = days(source, suite)
     day = found[0] if found else suite.first_day
     files = files_of(source, day, suite)
@@ -131,14 +149,19 @@ def days(source: Source, suite: Suite) -> list[dt.date]:
     return sorted({day for _, day in _matching(source, source.path, suite) if day is not None})
 
 
-def fingerprint(source: Source, day: dt.date, suite: Suite) -> str | None:
+def fingerprint(
+    source: Source, day: dt.date, suite: Suite, connect: Connect = connected
+) -> str | None:
     """32 hex digits that change when a file that may hold rows of `day` comes, grows or changes.
 
-    Made of names, sizes and modification times, without reading a file; None where there is none.
+    Made of names, sizes and modification times, without reading a file, or of the same of a table's partitions;
+    None where there is none.
 
     Raises:
         SourceError: the path's folder cannot be listed.
     """
+    if source.format == "bigquery":
+        return bigquery.fingerprint_of(source, day, suite, connect)
     files = files_of(source, day, suite)
     if not files:
         return None

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from gavel.alignment.labels import missing_labels
 from gavel.fashion.evaluate import MODES
 from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order
+from gavel.publishing import warehouse_of
 from gavel.report.quality import Figures
 from gavel.store.bucket import shown
 from gavel.store.files import Store
@@ -43,7 +44,7 @@ def summary(suite: Suite, store: Store, days: Sequence[str], sent: int) -> str:
         "",
         f"report      {shown(report)}",
         f"Parquet     {shown(store.root)}",
-        f"warehouse   {suite.path(suite.warehouse)}",
+        f"warehouse   {warehouse_of(suite)}",
         "lineage     "
         + (
             ""

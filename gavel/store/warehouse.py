@@ -7,9 +7,11 @@ The full table holds customers' words and stands in the schema `restricted`; the
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 
@@ -37,13 +39,43 @@ _GLANCE = 2.0
 """Seconds that one who only reads waits."""
 
 
+@dataclass(frozen=True)
+class About:
+    """What is to be known of published rows: the run that publishes, and what the rubric's own columns mean.
+
+    `required` are the columns that every valid row has.
+    """
+
+    run_id: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    required: Collection[str] = ()
+
+
+_NOTHING = About()
+
+
+class Publisher(Protocol):
+    """A warehouse, wherever it is. Its text is its name to a person."""
+
+    def publish(self, task: str, day: str, table: Path, about: About = ...) -> int:
+        """Replace the rows of `day` by the valid rows of `table`, whole or not at all; return their number."""
+        ...
+
+    def published(self, task: str, row_id: str) -> Sequence[str]:
+        """The days under which `row_id` is published, normally one or none."""
+        ...
+
+
 class Warehouse:
     """The warehouse in `file`, made when first written to."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def publish(self, task: str, day: str, table: Path) -> int:
+    def __str__(self) -> str:
+        return str(self.file)
+
+    def publish(self, task: str, day: str, table: Path, about: About = _NOTHING) -> int:
         """Replace the rows of `day` in `{task}_scores` by the valid rows of the Parquet file `table`.
 
         New columns are added, nullable; columns that `table` lacks become null. Returns the number of rows.

@@ -13,7 +13,7 @@ import pytest
 from gavel.store import bucket as module
 from gavel.store.bucket import CACHE_VARIABLE, EMULATOR_VARIABLE, copy_of
 
-from .servers import Way, cloud_storage, free_port
+from .servers import Way, bigquery, cloud_storage, free_port
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +78,26 @@ def place(storage_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     yield found
     module._client.cache_clear()
     way.close()
+
+
+@pytest.fixture(scope="session")
+def bigquery_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with bigquery(tmp_path_factory.mktemp("bigquery")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def client(
+    bigquery_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """A client of BigQuery, on the emulator, to which everything else in the test goes too."""
+    from gavel.logs import bigquery as source
+    from resources.bigquery import connect
+
+    from .servers import PROJECT
+
+    for name, value in bigquery_environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(source, "_partitions_seen", {})
+    with connect(PROJECT, "EU") as found:
+        yield found

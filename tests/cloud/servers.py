@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import socket
 import subprocess
 import time
@@ -18,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HOW = "make test-cloud installs it"
+PROJECT, DATASET = "test-project", "evaluation"
 
 
 def free_port() -> int:
@@ -126,3 +128,75 @@ class Way:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextmanager
+def bigquery(folder: Path) -> Iterator[dict[str, str]]:
+    """A server of BigQuery that keeps its tables in `folder`; the environment that leads clients to it."""
+    binary = ROOT / ".venvs" / "bigquery" / "bin" / "local-bigquery"
+    if not binary.exists():
+        pytest.skip(f"the emulator of BigQuery, which needs Python 3.13, is not installed; {HOW}")
+    port, grpc_port = free_port(), free_port()
+    command = [binary, "serve", "--host", "127.0.0.1", "--port", port, "--grpc-port", grpc_port]
+    command += ["--project", PROJECT, "--dataset", DATASET, "--data-dir", folder / "tables"]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(list(map(str, command)), stdout=log, stderr=log) as server,
+    ):
+        address = f"http://127.0.0.1:{port}"
+        try:
+            _wait(f"{address}/bigquery/v2/projects/{PROJECT}/datasets", server)
+            with _tokens() as tokens:
+                yield {
+                    "BIGQUERY_EMULATOR_HOST": address,
+                    "BIGQUERY_STORAGE_EMULATOR_HOST": f"127.0.0.1:{grpc_port}",
+                    "GOOGLE_APPLICATION_CREDENTIALS": str(_credentials(folder, tokens)),
+                }
+        finally:
+            server.kill()
+
+
+@contextmanager
+def _tokens() -> Iterator[str]:
+    """The address of a server that gives out tokens to anyone."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"access_token": "t", "expires_in": 3600, "token_type": "Bearer"}'
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/token"
+        server.shutdown()
+
+
+def _credentials(folder: Path, tokens: str) -> Path:
+    """The key file of a service account that exists nowhere."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    file = folder / "key.json"
+    content = {
+        "type": "service_account",
+        "project_id": PROJECT,
+        "private_key_id": "1",
+        "private_key": key.decode(),
+        "client_email": f"gavel@{PROJECT}.iam.gserviceaccount.com",
+        "client_id": "1",
+        "token_uri": tokens,
+    }
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file

@@ -12,7 +12,7 @@ STOREYS = ["gavel", "resources", "assets", "sensors", "definitions", "evaluate"]
 FLOORS = [
     *("errors", "columns", "store", "suite", "inference", "logs", "judge", "agreement"),
     *("alignment", "benchmark", "text"),
-    *("dialogue", "fashion", "report", "reference", "alerts", "cli"),
+    *("dialogue", "fashion", "publishing", "report", "reference", "alerts", "cli"),
 ]
 """The same within gavel."""
 
