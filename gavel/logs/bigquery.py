@@ -45,8 +45,10 @@ def read_day(
     with _open(source, suite, connect) as client:
         scan_of(source, day, suite, connect)
         query, parameters = _query(client, source, day, suite)
-        job = run(client, query, parameters, **_settings(source, suite))
-        yield from rows_as_json(arrow(client, job), source, f"bigquery://{source.path}")
+        found = rows(run(client, query, parameters, **_settings(source, suite)))
+        documents = {field.name for field in found.schema if field.field_type == "JSON"}
+        batches = arrow(client, found)
+        yield from rows_as_json(batches, source, f"bigquery://{source.path}", documents)
 
 
 def scan_of(source: Source, day: dt.date, suite: Suite, connect: Connect) -> Scan:
@@ -59,8 +61,8 @@ def scan_of(source: Source, day: dt.date, suite: Suite, connect: Connect) -> Sca
         if scanned > allowed:
             raise SourceError(
                 f"{_place(source, suite)}: {day} would scan {scanned / 1e9:,.1f} GB, more than "
-                f"bigquery.max_gb_billed ({suite.bigquery.max_gb_billed:,g}); partition the table by {source.date_column}, name fewer "
-                "columns under `only`, or raise the bound"
+                f"bigquery.max_gb_billed ({suite.bigquery.max_gb_billed:,g}); partition the table by "
+                f"{source.date_column}, name fewer columns under `only`, or raise the bound"
             )
         table = client.get_table(source.path, retry=patient())
         parted = table.time_partitioning

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import IO
 
 import orjson
@@ -101,9 +101,15 @@ def read_parquet(
 
 
 def rows_as_json(
-    batches: Iterable[pa.RecordBatch], source: Source, file: str
+    batches: Iterable[pa.RecordBatch],
+    source: Source,
+    file: str,
+    documents: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches`, those of `file`, as batches of RAW: JSON objects, their keys the columns."""
+    """The rows of `batches`, those of `file`, as batches of RAW: JSON objects, their keys the columns.
+
+    The columns `documents` hold JSON already.
+    """
     before = 0
     with session() as connection:
         for rows in batches:
@@ -111,19 +117,19 @@ def rows_as_json(
             connection.register(
                 "batch", rows.rename_columns([f"c{i}" for i in range(rows.num_columns)])
             )
-            query = f"SELECT json_object({_json_pairs(rows.schema)})::VARCHAR AS record FROM batch"
+            query = f"SELECT json_object({_json_pairs(rows.schema, documents)})::VARCHAR AS record FROM batch"
             record = connection.sql(query).to_arrow_table()["record"].combine_chunks()
             first, before = before + 1, before + rows.num_rows
             yield _batch(source, file, range(first, before + 1), record.cast(pa.binary()), record)
 
 
-def _json_pairs(schema: pa.Schema) -> str:
+def _json_pairs(schema: pa.Schema, documents: Collection[str]) -> str:
     """The arguments of json_object for the columns c0, c1, ... of `schema`."""
 
     def value(number: int, field: pa.Field) -> str:
         if pa.types.is_floating(field.type):
             return f"nullif(c{number}, 'nan')"  # pandas writes a missing number as NaN
-        if b"json" in (field.metadata or {}).get(b"ARROW:extension:name", b""):
+        if field.name in documents:
             return f"c{number}::JSON"
         return f"c{number}"
 

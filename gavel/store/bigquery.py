@@ -1,7 +1,8 @@
 """BigQuery: how it is reached, and the warehouse there: a day replaced whole in one transaction.
 
 `{dataset}.{task}_scores` holds the scores without free text, for wide access;
-`{dataset}_restricted.{task}_texts` holds customers' words and stands in a dataset of its own, whose access is granted apart. Both are joined by row_id.
+`{dataset}_restricted.{task}_texts` holds customers' words and stands in a dataset of its own, whose access is
+granted apart. Both are joined by row_id.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import datetime as dt
 import os
 import re
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -116,9 +118,12 @@ def rows(job: Any) -> Any:
     return job.result(retry=patient(), job_retry=None)
 
 
-def arrow(client: Any, job: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of `job` as Arrow, streamed: by the Storage Read API, or in pages from an emulator without it."""
-    yield from rows(job).to_arrow_iterable(bqstorage_client=_storage(client))
+def arrow(client: Any, found: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of a job as Arrow, streamed: by the Storage Read API, or in pages from an emulator without it."""
+    with warnings.catch_warnings():
+        # The library's own pages are to move to another package one day.
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        yield from found.to_arrow_iterable(bqstorage_client=_storage(client))
 
 
 def _storage(client: Any) -> Any:

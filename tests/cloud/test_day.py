@@ -48,7 +48,7 @@ def moved(project: Project, place: Place, **changes: Any) -> InBucket:
     """`project` as it is when its whole folder is in the bucket."""
     made = InBucket(project.folder, project.instance, dict(project.settings))
     made.uri = f"{place.uri}/gavel"
-    made.write_suite(warehouse=str(place.folder / "warehouse.duckdb"), **changes)
+    made.write_suite(**{"warehouse": str(place.folder / "warehouse.duckdb"), **changes})
     place.upload(made.folder, "gavel/")
     return made
 
