@@ -72,7 +72,9 @@ def _post(alert: Alert, url: str, settings: Alerts) -> None:
             with urllib.request.urlopen(request, timeout=_TIMEOUT):
                 return
         except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
+            # An error about the address would show it.
+            no_address = isinstance(error, ValueError) and not isinstance(error, OSError)
+            reason = "no http address" if no_address else getattr(error, "reason", None) or error
             if attempt + 1 < _TRIES:
                 time.sleep(_PAUSE * 2**attempt)
     # The address may hold a token of its own, so it is not shown.

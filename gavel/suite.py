@@ -165,6 +165,11 @@ class Evaluator(_Model):
                 raise ValueError(
                     f"backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1{found}"
                 )
+            if "@" in urlsplit(self.base_url or "").netloc:
+                raise ValueError(
+                    "base_url holds a name or password, which would be shown in logs; keep it in the environment "
+                    "variable that api_key_env names"
+                )
         return self
 
 

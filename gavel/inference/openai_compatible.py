@@ -38,6 +38,9 @@ _OVERFLOW = (
 )
 _FILTERED = ("content_filter", "content management policy", "content_policy")
 
+_SHORTEST_KEY = 8
+"""Characters. What is shorter is no secret, but may be a word, such as the `none` of a server without keys."""
+
 _UNTOLD: Mapping[str, Any] = dict.fromkeys(
     (
         f"X-Stainless-{fact}"
@@ -215,11 +218,19 @@ class OpenAICompatible:
             raise TransportFault("connection", _connection_detail(error)) from error
         except openai.APIStatusError as error:
             raise self._status_fault(error) from error
-        return self._read(request, response.content)
+        return self._read(request, self._without_key(response.content))
+
+    def _reason(self, error: openai.APIStatusError) -> str:
+        return self._without_key(_reason(error).encode()).decode()
+
+    def _without_key(self, words: bytes) -> bytes:
+        """What a server said, without the API key, should it repeat it: everything it says is kept."""
+        key = self._api_key().encode()
+        return words if len(key) < _SHORTEST_KEY else words.replace(key, b"(the API key)")
 
     def _status_fault(self, error: openai.APIStatusError) -> Exception:
         """What an HTTP status says: of this try, of this request, or of every request."""
-        status, reason = error.status_code, _reason(error)
+        status, reason = error.status_code, self._reason(error)
         code = f"http_{status}"
         lowered = reason.lower()
         # Some gateways forbid (403) the one prompt that their filter stopped.
@@ -242,7 +253,7 @@ class OpenAICompatible:
             else f"check the API key in the environment variable {self._evaluator.api_key_env}"
         )
         return EvaluatorRefused(
-            f"{self._endpoint}: refuses every request with HTTP {status} ({_reason(error)}); {advice}"
+            f"{self._endpoint}: refuses every request with HTTP {status} ({self._reason(error)}); {advice}"
         )
 
     def _body(self, request: Request, mode: str) -> bytes:

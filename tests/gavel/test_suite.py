@@ -116,7 +116,7 @@ WRONG = {
     "bad choice": (
         "jsonl,",
         "xml,",
-        ["sources.0.format: found 'xml'", "'jsonl', 'csv' or 'parquet'"],
+        ["sources.0.format: found 'xml'", "'jsonl', 'csv', 'parquet' or 'bigquery'"],
     ),
     "bad backend": (
         "heuristic",
@@ -155,6 +155,26 @@ WRONG = {
         "{day}.jsonl",
         "all.jsonl",
         ["sources.0: path 'logs/all.jsonl' holds no {day} and date_column is not set"],
+    ),
+    "no table": (
+        SOURCE,
+        "sources: [{name: a, format: bigquery, path: logs, date_column: d}]",
+        ["path 'logs' is no table of BigQuery", "project.dataset.table"],
+    ),
+    "a table without days": (
+        SOURCE,
+        "sources: [{name: a, format: bigquery, path: p.d.t}]",
+        ["format bigquery needs date_column"],
+    ),
+    "a query of a file": (
+        'path: "logs',
+        'query: SELECT 1, path: "logs',
+        ["query and only are for format bigquery", "'jsonl'"],
+    ),
+    "no dataset": (
+        "evaluator: b",
+        "warehouse: bigquery://project\nevaluator: b",
+        ["warehouse is 'bigquery://project'", "bigquery://project/dataset"],
     ),
     "two sources of a name": (
         SOURCE,
