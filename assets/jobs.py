@@ -39,6 +39,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
         dg.define_asset_job(
             INGEST,
             selection=["logs/raw", "logs/clean", "logs/rejected"],
+            tags=suite.run_tags.get("ingest"),
             description="Read one day's logs and clean them.",
         ),
         *(
@@ -48,6 +49,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
                     f"{task}/{n}"
                     for n in ("shards", "verdicts", "invalid", "regenerated", *_others(suite, task))
                 ],
+                tags=suite.run_tags.get("judge"),
                 description=f"Judge one shard of one day's {task} records, and ask again for the invalid.",
             )
             for task in tasks
@@ -56,6 +58,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
             dg.define_asset_job(
                 regenerate_job(task),
                 selection=[f"{task}/{n}" for n in ("regenerated", *_others(suite, task))],
+                tags=suite.run_tags.get("judge"),
                 description=f"Ask again for one shard's {task} records whose verdicts are still invalid.",
             )
             for task in tasks
@@ -67,6 +70,7 @@ def build_jobs(suite: Suite) -> Sequence[Any]:
                 "audit/events",
                 "report/daily",
             ],
+            tags=suite.run_tags.get("publish"),
             description="Score, publish and report one day whose shards are all judged.",
         ),
         _whole_day(suite),

@@ -595,7 +595,10 @@ class Fashion(_Model):
 
 
 class Suite(_Model):
-    """Everything a user settles, apart from the prompts themselves."""
+    """Everything a user settles, apart from the prompts themselves.
+
+    `run_tags` are what Dagster's launchers read of a run: resources of its pod, the queue of its worker.
+    """
 
     name: str = "gavel"
     timezone: Annotated[str, AfterValidator(_known_timezone)] = "UTC"
@@ -619,6 +622,7 @@ class Suite(_Model):
     benchmark: Benchmark = Benchmark()
     fashion: Fashion | None = None
     bigquery: BigQuery = BigQuery()
+    run_tags: dict[Literal["ingest", "judge", "publish"], dict[str, Any]] = {}
 
     _file: Path = PrivateAttr(default=Path("suite.yaml"))
 
