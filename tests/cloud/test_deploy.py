@@ -1,0 +1,83 @@
+"""What stands in deploy/ is what Dagster, its launchers and the suite accept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._config import process_config
+
+from assets.jobs import build_jobs
+from gavel.suite import load_suite
+from tests.e2e.conftest import Project, project
+
+__all__ = ["project"]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def settings(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def deployed(project: Project) -> Any:
+    """The suite of deploy/kubernetes, in a folder with prompts."""
+    written = settings("kubernetes/suite.yaml")
+    (project.folder / "suite.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
+    return load_suite(project.folder / "suite.yaml")
+
+
+def test_every_run_carries_the_resources_of_its_kind(deployed: Any) -> None:
+    k8s = pytest.importorskip("dagster_k8s.job", reason="the extra k8s is not installed")
+    jobs = {job.name: job for job in build_jobs(deployed)}
+    for name, memory in (("ingest_day", "8Gi"), ("judge_chat_shard", "3Gi")):
+        tag = jobs[name].tags["dagster-k8s/config"]
+        config = k8s.UserDefinedDagsterK8sConfig.from_dict(
+            tag if isinstance(tag, dict) else yaml.safe_load(tag)
+        )
+        assert config.container_config["resources"]["limits"]["memory"] == memory
+    assert "dagster-k8s/config" not in (jobs["publish_day"].tags or {})
+
+
+def test_the_launcher_of_the_chart_takes_its_values() -> None:
+    launcher = pytest.importorskip("dagster_k8s.launcher", reason="the extra k8s is not installed")
+    values = settings("kubernetes/values.yaml")
+    config = values["runLauncher"]["config"]["k8sRunLauncher"]
+    given = {
+        "service_account_name": "gavel",
+        "instance_config_map": "gavel-instance",
+        "dagster_home": "/gavel/home",
+        "image_pull_policy": config["imagePullPolicy"],
+        "resources": config["resources"],
+    }
+    checked = process_config(launcher.K8sRunLauncher.config_type(), given)
+    assert checked.success, checked.errors
+    pools = values["additionalInstanceConfig"]["concurrency"]
+    assert pools == {"pools": {"granularity": "run", "default_limit": 1}}
+
+
+def test_the_instance_over_celery_is_one_that_dagster_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = pytest.importorskip(
+        "dagster_celery.launcher", reason="the extra celery is not installed"
+    )
+    monkeypatch.setenv("GAVEL_CELERY_BROKER", "redis://127.0.0.1:6379/0")
+    written = settings("celery/dagster.yaml")
+    assert written.pop("storage")["postgres"]["postgres_db"]["password"] == {
+        "env": "GAVEL_PG_PASSWORD"
+    }
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        assert isinstance(instance.run_launcher, launcher.CeleryRunLauncher)
+        assert instance.run_monitoring_enabled
+
+
+def test_the_image_holds_every_package_of_the_project() -> None:
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    for package in ("gavel", "assets", "resources", "sensors"):
+        assert f"COPY {package} {package}" in text
