@@ -121,12 +121,15 @@ class Prices(_Model):
 class Evaluator(_Model):
     """The judge: a backend with its endpoint and decoding settings.
 
+    Of backend `vllm_offline`, `model` is loaded in this process, with `quantization` (such as awq, gptq,
+    bitsandbytes) and `engine`, further arguments of vLLM's LLM such as max_model_len.
+
     Times are in seconds. `breaker_share` of `breaker_window` tries failing in transport is an outage.
     `confidence` is what the model says itself (`stated`), the probability of what it wrote (`logprobs`, where the
     server gives it), or how many of `samples` answers agree (`sampled`: so many times the requests).
     """
 
-    backend: Literal["heuristic", "openai_compatible"]
+    backend: Literal["heuristic", "openai_compatible", "vllm_offline"]
     model: str = "heuristic-1"
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
@@ -143,6 +146,8 @@ class Evaluator(_Model):
     breaker_window: int = Field(default=50, ge=1)
     breaker_share: float = Field(default=0.5, gt=0, le=1)
     prices: Prices = Prices()
+    quantization: str | None = None
+    engine: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _samples_can_differ(self) -> Evaluator:
@@ -155,6 +160,15 @@ class Evaluator(_Model):
 
     @model_validator(mode="after")
     def _endpoint_is_named(self) -> Evaluator:
+        if self.backend != "vllm_offline" and (self.quantization is not None or self.engine):
+            raise ValueError(
+                f"quantization and engine are for backend vllm_offline; backend is {self.backend!r}. "
+                "A server is told them when it is started"
+            )
+        if self.backend == "vllm_offline" and "model" not in self.model_fields_set:
+            raise ValueError(
+                "backend vllm_offline needs `model`, a folder or a name on a model hub"
+            )
         if self.backend == "openai_compatible":
             if "model" not in self.model_fields_set:
                 raise ValueError(

@@ -63,7 +63,8 @@ class Endpoint:
     """Serves `behave` on a port of its own, in a thread; use it as a context manager.
 
     `asks` counts completions asked for by body; `answered` those that got a whole 200 reply. `embed` makes
-    the embedding of a text, or the reply in its place; `embedded` counts the texts.
+    the embedding of a text, or the reply in its place; `embedded` counts the texts. `version` is
+    what it says of itself apart from them, as vLLM does.
     """
 
     def __init__(
@@ -71,8 +72,11 @@ class Endpoint:
         behave: Behaviour,
         models: Callable[[], Reply] | None = None,
         embed: Callable[[str], list[float] | Reply] | None = None,
+        version: str | None = None,
     ) -> None:
         self.behave = behave
+        self.version = version
+        self.versions_told = 0
         self.embed = embed
         self.embedded: Counter[str] = Counter()
         self.models = models or (lambda: Reply(body={"object": "list", "data": []}))
@@ -123,6 +127,7 @@ class Endpoint:
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_post("/v1/embeddings", self._embed)
         app.router.add_get("/v1/models", self._list_models)
+        app.router.add_get("/version", self._tell_version)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -151,6 +156,11 @@ class Endpoint:
         return web.json_response(
             {"object": "list", "data": data, "model": body["model"], "usage": usage}
         )
+
+    async def _tell_version(self, request: web.Request) -> web.StreamResponse:
+        self.versions_told += 1
+        body = {"version": self.version}
+        return _plain(Reply(status=404 if self.version is None else 200, body=body))
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -38,6 +39,8 @@ _OVERFLOW = (
 )
 _FILTERED = ("content_filter", "content management policy", "content_policy")
 
+_TO_TELL = 5.0
+"""Seconds that a server has to tell its version."""
 _SHORTEST_KEY = 8
 """Characters. What is shorter is no secret, but may be a word, such as the `none` of a server without keys."""
 
@@ -69,11 +72,12 @@ class OpenAICompatible:
         self._bodies: WeakKeyDictionary[Question, dict[str, bytes]] = WeakKeyDictionary()
         wanted = evaluator.structured_output
         self._mode: str | None = None if wanted == "auto" else wanted
+        self._told_version: str | None = None
 
     def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
         """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
         client = self._client()
-        negotiation = asyncio.Lock()
+        negotiation, self._asking = asyncio.Lock(), asyncio.Lock()
         failures: list[TransportFault | EvaluatorRefused] = []
 
         async def send(request: Request) -> Answer:
@@ -218,7 +222,26 @@ class OpenAICompatible:
             raise TransportFault("connection", _connection_detail(error)) from error
         except openai.APIStatusError as error:
             raise self._status_fault(error) from error
-        return self._read(request, self._without_key(response.content))
+        answer = self._read(request, self._without_key(response.content))
+        if answer.model_revision is not None and "@" not in answer.model_revision:
+            version = self._told_version
+            answer.model_revision += await self._version(client) if version is None else version
+        return answer
+
+    async def _version(self, client: openai.AsyncOpenAI) -> str:
+        """The version of a server that names no fingerprint of its own, as vLLM tells it; asked for once."""
+        async with self._asking:
+            if self._told_version is None:
+                self._told_version = ""
+                address = f"{str(self._evaluator.base_url).rstrip('/').removesuffix('/v1')}/version"
+                # It is told if it can be; an answer is not lost for it.
+                with suppress(openai.OpenAIError, aiohttp.ClientError, TimeoutError, ValueError):
+                    async with asyncio.timeout(_TO_TELL):
+                        reply = await client.get(address, cast_to=httpx2.Response)
+                    told = orjson.loads(reply.content)
+                    if isinstance(told, dict) and isinstance(told.get("version"), str):
+                        self._told_version = f"@{told['version'][:40]}"
+        return self._told_version
 
     def _reason(self, error: openai.APIStatusError) -> str:
         return self._without_key(_reason(error).encode()).decode()

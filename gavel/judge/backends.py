@@ -6,6 +6,7 @@ from gavel.inference.budget import Spending
 from gavel.inference.openai_compatible import OpenAICompatible
 from gavel.inference.request import Backend
 from gavel.inference.rules import Rules
+from gavel.inference.vllm_offline import VLLMOffline
 from gavel.judge.evaluate import Judge
 from gavel.judge.heuristic import REVISION, judge_by_rule
 from gavel.judge.opinions import Others
@@ -18,6 +19,8 @@ def backend_of(evaluator: Evaluator) -> Backend:
     """The backend that answers for `evaluator`."""
     if evaluator.backend == "heuristic":
         return Rules(judge_by_rule, REVISION)
+    if evaluator.backend == "vllm_offline":
+        return VLLMOffline(evaluator)
     return OpenAICompatible(evaluator)
 
 
@@ -27,6 +30,10 @@ def evaluator_named(suite: Suite, name: str) -> Evaluator:
     if evaluator.backend == "heuristic":
         # Rules are their own model: answers of an older revision are not reused.
         return evaluator.model_copy(update={"model": REVISION})
+    if evaluator.quantization is not None:
+        # The same weights in fewer bits answer otherwise.
+        model = f"{evaluator.model} ({evaluator.quantization})"
+        return evaluator.model_copy(update={"model": model})
     return evaluator
 
 
