@@ -90,8 +90,9 @@ def told_plainly(name: str, command: Callable[[], int]) -> int:
 
 def _check(suite: Suite) -> None:
     store = Store(suite.path(suite.store))
-    for place in (store.root, suite.path(suite.warehouse).parent):
-        check_folder(place)
+    check_folder(store.root)
+    if suite.dataset is None:
+        check_folder(suite.path(suite.warehouse).parent)
     if suite.benchmark.pairs is not None:
         folder = suite.path(suite.prompts) / "benchmark" / PAIRWISE
         Prompts(load_rubric(folder), str(folder)).check_fenced()

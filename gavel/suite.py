@@ -846,9 +846,14 @@ def load_suite(file: str | os.PathLike[str] | None = None) -> Suite:
             f"{told}: dialogue.corpus: {suite.dialogue.corpus!r} is in a bucket; the benchmark reads its "
             "files from this machine: give absolute paths, or leave the section out"
         )
-    prompts = suite.path(suite.prompts)
-    if (bucket := bucket_of(prompts)) is not None:
-        bucket.bring_folder(prompts, deep=True)
+    if suite.dataset is not None and suite.alignment.table is not None:
+        raise SuiteError(
+            f"{told}: alignment.table: {suite.alignment.table!r} is looked for in a DuckDB warehouse, and "
+            f"the suite's is {suite.warehouse}; put the labels into the folder alignment.labels"
+        )
+    for folder in (suite.prompts, suite.alignment.labels):
+        if (bucket := bucket_of(suite.path(folder))) is not None:
+            bucket.bring_folder(suite.path(folder), deep=True)
     suite.task_names()
     return suite
 

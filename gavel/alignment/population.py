@@ -17,7 +17,7 @@ from gavel.suite import Suite
 
 def score_files(store: Store, task: str) -> list[Path]:
     """The scores of every day that has any, oldest first."""
-    return sorted((store.root / task / "scores").glob("*.parquet"))
+    return store.tables(f"{task}/scores")
 
 
 def scored_rubrics(suite: Suite, store: Store) -> dict[str, Rubric]:

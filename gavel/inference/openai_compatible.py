@@ -77,7 +77,7 @@ class OpenAICompatible:
     def answers(self, requests: Iterable[Request]) -> Iterator[list[Answer]]:
         """Yield answers as they come; see `gavel.inference.dispatch.dispatch` for what is raised."""
         client = self._client()
-        negotiation, self._asking = asyncio.Lock(), asyncio.Lock()
+        negotiation = asyncio.Lock()
         failures: list[TransportFault | EvaluatorRefused] = []
 
         async def send(request: Request) -> Answer:
@@ -126,6 +126,7 @@ class OpenAICompatible:
         asyncio.run(ask())
 
     def _client(self) -> openai.AsyncOpenAI:
+        self._asking = asyncio.Lock()
         return openai.AsyncOpenAI(
             base_url=self._evaluator.base_url,
             api_key=self._api_key(),
@@ -332,7 +333,7 @@ def _answer(request: Request, content: bytes) -> Answer:
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
             model_revision=_revision(reply),
-            logprobs=_logprobs(choice.get("logprobs")),
+            logprobs=token_logprobs(choice.get("logprobs")),
         )
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError) as error:
         shown = content[:80].decode("utf-8", "replace")
@@ -344,7 +345,7 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _logprobs(found: Any) -> str | None:
+def token_logprobs(found: Any) -> str | None:
     """The log-probabilities as the ledger keeps them; None where there are none, or none that can be read.
 
     Of the alternatives to a token only those with a digit are kept: only of a score is an expectation taken.

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, missing_extra
+from gavel.inference.openai_compatible import token_logprobs
 from gavel.inference.request import Answer, Decoding, Request
 from gavel.suite import Evaluator
 
@@ -99,12 +100,28 @@ class VLLMOffline:
 
 
 def _parameters(decoding: Decoding) -> Mapping[str, Any]:
+    """The decoding as vLLM's SamplingParams names it, where probabilities of tokens go by another name."""
+    extra = dict(decoding.extra)
+    if extra.pop("logprobs", False):
+        extra["logprobs"] = extra.pop("top_logprobs", 0)
     return {
         "temperature": decoding.temperature,
         "max_tokens": decoding.max_tokens,
         "seed": decoding.seed,
-        **dict(decoding.extra),
+        **extra,
     }
+
+
+def _logprobs(completion: Any) -> str | None:
+    """The log-probabilities of an answer's tokens as the ledger keeps them; None where they were not asked for."""
+    if completion.logprobs is None:
+        return None
+    content = []
+    for token, among in zip(completion.token_ids, completion.logprobs, strict=True):
+        others = [{"token": o.decoded_token, "logprob": o.logprob} for o in among.values()]
+        own = among[token]
+        content.append({"token": own.decoded_token, "logprob": own.logprob, "top_logprobs": others})
+    return token_logprobs({"content": content})
 
 
 @lru_cache(maxsize=1)
@@ -140,6 +157,7 @@ def _answer(request: Request, output: Any, revision: str, latency_ms: float) -> 
         completion_tokens=len(completion.token_ids),
         latency_ms=latency_ms,
         model_revision=revision,
+        logprobs=_logprobs(completion),
     )
 
 

@@ -61,6 +61,7 @@ class TestServer(ModelContract):
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL]
         command += ["--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", port]
         command += ["--enforce-eager", "--max-model-len", 1024, "--dtype", "float32"]
+        command += ["--gpu-memory-utilization", 0.2]
         command += ["--structured-outputs-config"]
         command += ['{"backend": "guidance", "disable_any_whitespace": true}']
         log = tmp_path_factory.mktemp("server") / "log"
