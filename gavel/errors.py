@@ -53,9 +53,9 @@ class MissingExtra(GavelError):
     """A setting needs packages that the base install leaves out."""
 
 
-def missing_extra(what: str, extra: str) -> MissingExtra:
+def missing_extra(what: str, extra: str, options: str = "-c constraints.txt ") -> MissingExtra:
     """The error that says what to install for `what`."""
     return MissingExtra(
         f"{what} need the extra {extra}, which is not installed: "
-        f".venv/bin/pip install -c constraints.txt -e '.[{extra}]'"
+        f".venv/bin/pip install {options}-e '.[{extra}]'"
     )

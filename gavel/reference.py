@@ -78,8 +78,8 @@ When a day is judged anew from an empty ledger, these columns differ and all oth
 {", ".join(f"`{name}`" for name in VOLATILE)}.
 
 The warehouse holds the valid scores of every published day: `restricted.{{task}}_scores` with every column, and
-the view `{{task}}_scores` without free text and customer names, for wide access. In BigQuery these are two tables in datasets
-of their own: `{{task}}_scores` without free text, and `{{task}}_texts` with it, by `day` and `row_id`.
+the view `{{task}}_scores` without free text and customer names, for wide access. In BigQuery these are two tables
+in datasets of their own: `{{task}}_scores` without free text, and `{{task}}_texts` with it, by `day` and `row_id`.
 
 ## Faults: why a verdict is invalid
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gavel.errors import EvaluatorOutage, EvaluatorRefused, missing_extra
+from gavel.errors import EvaluatorOutage, EvaluatorRefused, MissingExtra, missing_extra
 from gavel.inference.openai_compatible import token_logprobs
 from gavel.inference.request import Answer, Decoding, Request
 from gavel.suite import Evaluator
@@ -21,6 +21,10 @@ BATCH = 512
 
 _SCHEMAS = {"backend": "guidance", "disable_any_whitespace": True}
 """How answers are held to their schema: other ways let control characters through, or spend tokens on spaces."""
+
+_DEAD = ("EngineDeadError", "EngineGenerateError")
+_INVALID = "VLLMValidationError"
+"""vLLM's own errors, by name, since its versions keep them in different places."""
 
 
 class VLLMOffline:
@@ -53,7 +57,7 @@ class VLLMOffline:
     def probe(self) -> None:
         """Return where vLLM is installed: to load a model only to see whether it loads would take minutes."""
         if importlib.util.find_spec("vllm") is None:
-            raise missing_extra("evaluators with the backend vllm_offline", "vllm")
+            raise _missing()
 
     def _answered(self, model: Any, revision: str, batch: Sequence[Request]) -> list[Answer]:
         started = time.monotonic()
@@ -63,21 +67,27 @@ class VLLMOffline:
         ]
         try:
             outputs = model.chat(conversations, [self._sampling(r) for r in batch], use_tqdm=False)
-        except ValueError as error:
-            # Of a batch the engine does not say which prompt it is.
+        except Exception as error:
+            name = type(error).__name__
+            if name in _DEAD:
+                _engine.cache_clear()
+                raise EvaluatorOutage(
+                    f"vLLM in process (model {self._evaluator.model}): the engine died ({_short(error)}); the "
+                    "answers kept so far stay: run again"
+                ) from error
+            if not isinstance(error, ValueError) and name != _INVALID:
+                raise
             if len(batch) > 1:
+                # The engine does not say which prompt of the batch it is.
                 half = len(batch) // 2
                 parts = (batch[:half], batch[half:])
                 return [a for part in parts for a in self._answered(model, revision, part)]
+            if "context length" not in str(error):
+                raise EvaluatorRefused(
+                    f"vLLM in process (model {self._evaluator.model}): refuses a request ({_short(error)}); check "
+                    "the evaluator's settings in suite.yaml"
+                ) from error
             return [_too_long(batch[0], revision, error)]
-        except Exception as error:
-            if type(error).__name__ not in ("EngineDeadError", "EngineGenerateError"):
-                raise
-            _engine.cache_clear()
-            raise EvaluatorOutage(
-                f"vLLM in process (model {self._evaluator.model}): the engine died ({_short(error)}); the "
-                "answers kept so far stay: run again"
-            ) from error
         seconds = (time.monotonic() - started) / len(batch)
         return [
             _answer(request, output, revision, 1000 * seconds)
@@ -97,6 +107,11 @@ class VLLMOffline:
                 f"extra_body of the evaluator holds what vLLM does not take in process ({_short(error)}); "
                 "accepted: the parameters of its SamplingParams, such as top_p"
             ) from error
+
+
+def _missing() -> MissingExtra:
+    # It wants an older numpy than the constraints have.
+    return missing_extra("evaluators with the backend vllm_offline", "vllm", options="")
 
 
 def _parameters(decoding: Decoding) -> Mapping[str, Any]:
@@ -134,7 +149,7 @@ def _engine(model: str, arguments: bytes) -> tuple[Any, str]:
     try:
         import vllm
     except ImportError as error:
-        raise missing_extra("evaluators with the backend vllm_offline", "vllm") from error
+        raise _missing() from error
     try:
         loaded = vllm.LLM(model=model, **orjson.loads(arguments))
     except (ValueError, TypeError, OSError, RuntimeError) as error:
@@ -161,7 +176,7 @@ def _answer(request: Request, output: Any, revision: str, latency_ms: float) -> 
     )
 
 
-def _too_long(request: Request, revision: str, error: ValueError) -> Answer:
+def _too_long(request: Request, revision: str, error: Exception) -> Answer:
     return Answer(
         request.request_hash,
         request.attempt,
