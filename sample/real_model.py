@@ -7,7 +7,6 @@ rubric's schema because the server makes it; what it says of the records is nois
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
 import socket
@@ -83,12 +82,9 @@ def wait(url: str, server: subprocess.Popen[bytes]) -> None:
 
 def prepare(url: str) -> None:
     """A suite of its own: some translations of the sample, the rubric of translation, the model as judge."""
-    with gzip.open(ROOT / "sample" / "logs" / f"{DAY}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [line for line in lines if '"task": "translation"' in line][:RECORDS]
-    assert all(json.loads(row)["task"] == "translation" for row in rows), (
-        "the rows are what was asked for"
-    )
-    (FOLDER / f"{DAY}.jsonl").write_text("".join(rows), encoding="utf-8")
+    with gzip.open(ROOT / "sample" / "logs" / f"{DAY}.jsonl.gz") as lines:
+        rows = [line for line in lines if b'"task": "translation"' in line][:RECORDS]
+    (FOLDER / f"{DAY}.jsonl").write_bytes(b"".join(rows))
     shutil.copytree(
         ROOT / "prompts" / "translation", FOLDER / "prompts" / "translation", dirs_exist_ok=True
     )
