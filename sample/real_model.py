@@ -101,7 +101,7 @@ def prepare(url: str) -> None:
                 "backend": "openai_compatible",
                 "base_url": url,
                 "model": "smollm2-135m",
-                "max_tokens": 300,
+                "max_tokens": 200,
                 "max_concurrency": 1,
                 "timeout": 120,
             }

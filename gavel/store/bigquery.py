@@ -43,7 +43,7 @@ _TYPES = {
     "date32[day]": "DATE",
     "timestamp[us, tz=UTC]": "TIMESTAMP",
 }
-_ALIASES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN"}
+_ALIASES = {"STRUCT": "RECORD", "INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN"}
 _STAGED_FOR_DAYS = 1
 """Days after which BigQuery itself deletes what a killed publication staged."""
 _NOTHING = About()
@@ -283,7 +283,10 @@ class BigQueryWarehouse:
         staged = f"{self.project}.{self.dataset}_restricted.staged_{name}_{uuid.uuid4().hex}"
         schema = [
             bigquery.SchemaField(
-                f.name, f.field_type, "REPEATED" if f.mode == "REPEATED" else "NULLABLE"
+                f.name,
+                f.field_type,
+                "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
+                fields=f.fields,
             )
             for f in fields.values()
             if f.name != "day"
@@ -343,13 +346,28 @@ def _fields(schema: pa.Schema, about: About) -> dict[str, Any]:
     required = {*_ALWAYS, *about.required}
     fields = {"day": bigquery.SchemaField("day", "DATE", "REQUIRED", description=meanings["day"])}
     for column in schema:
-        repeated = pa.types.is_list(column.type)
-        kind = _TYPES[str(column.type.value_type if repeated else column.type)]
-        mode = "REPEATED" if repeated else "REQUIRED" if column.name in required else "NULLABLE"
-        fields[column.name] = bigquery.SchemaField(
-            column.name, kind, mode, description=meanings[column.name] or None
-        )
+        mode = "REQUIRED" if column.name in required else "NULLABLE"
+        fields[column.name] = _field(column, mode, meanings[column.name])
     return fields
+
+
+def _field(column: pa.Field, mode: str, meaning: str = "") -> Any:
+    """A column as BigQuery has it: a list is a repeated field, a struct a record. Raises StoreError."""
+    from google.cloud import bigquery
+
+    kind = column.type
+    if pa.types.is_list(kind):
+        mode, kind = "REPEATED", kind.value_type
+    if pa.types.is_struct(kind):
+        name, parts = "RECORD", [_field(part, "NULLABLE") for part in kind]
+    elif str(kind) in _TYPES:
+        name, parts = _TYPES[str(kind)], []
+    else:
+        raise StoreError(
+            f"column {column.name} holds {column.type}, which has no counterpart in BigQuery here; "
+            f"accepted: lists and structs of {', '.join(_TYPES)}"
+        )
+    return bigquery.SchemaField(column.name, name, mode, description=meaning or None, fields=parts)
 
 
 def _widened(table: str, there: Sequence[Any], wanted: Mapping[str, Any]) -> list[Any]:
@@ -364,6 +382,8 @@ def _widened(table: str, there: Sequence[Any], wanted: Mapping[str, Any]) -> lis
 
     def kind(field: Any) -> str:
         name = _ALIASES.get(field.field_type, field.field_type)
+        if field.fields:
+            name = f"RECORD<{', '.join(f'{part.name} {kind(part)}' for part in field.fields)}>"
         return f"ARRAY<{name}>" if field.mode == "REPEATED" else str(name)
 
     schema = []
@@ -391,6 +411,7 @@ def _widened(table: str, there: Sequence[Any], wanted: Mapping[str, Any]) -> lis
             f.field_type,
             "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
             description=f.description,
+            fields=f.fields,
         )
         for f in wanted.values()
         if f.name not in names

@@ -213,6 +213,9 @@ def warehouse(client: Any) -> BigQueryWarehouse:
     return BigQueryWarehouse(PROJECT, f"scores_{uuid.uuid4().hex[:8]}", "EU", connect)
 
 
+SURE = pa.list_(pa.struct([("field", pa.string()), ("confidence", pa.float64())]))
+
+
 def scores(folder: Path, *helpfulness: float | None, **columns: Any) -> Path:
     """A table of scores: one row a value, `None` unresolved."""
     count = len(helpfulness)
@@ -228,6 +231,7 @@ def scores(folder: Path, *helpfulness: float | None, **columns: Any) -> Path:
             "config_hash": ["0F3a"] * count,
             "helpfulness": pa.array(helpfulness, pa.float64()),
             "faults": pa.array([["not_json"]] * count, pa.list_(pa.string())),
+            "field_confidence": pa.array([[{"field": "tone", "confidence": 0.5}]] * count, SURE),
             "evaluated_at": pa.array(
                 [dt.datetime(2026, 11, 3, tzinfo=dt.UTC)] * count, pa.timestamp("us", "UTC")
             ),
@@ -277,6 +281,11 @@ def test_the_table_says_what_it_holds_and_free_text_stands_apart(
         "Whether it helps",
     )
     assert (fields["faults"].mode, fields["evaluated_at"].field_type) == ("REPEATED", "TIMESTAMP")
+    assert fields["field_confidence"].mode == "REPEATED"
+    parts = {part.name: part.field_type for part in fields["field_confidence"].fields}
+    assert parts == {"field": "STRING", "confidence": "FLOAT"}
+    sure = published(client, warehouse, "row_id, field_confidence")
+    assert sure == [(f"{0:032x}", [{"field": "tone", "confidence": 0.5}])]
     apart = client.get_table(f"{PROJECT}.{warehouse.dataset}_restricted.chat_texts")
     assert {f.name for f in apart.schema} == {"day", "row_id", "status", "prompt"}
     staged = [t.table_id for t in client.list_tables(f"{PROJECT}.{warehouse.dataset}_restricted")]

@@ -97,7 +97,9 @@ def compared(row: dict[str, Any], among: dict[str, Any]) -> dict[str, Any]:
     extra = json.loads(left.pop("extra") or "{}")
     extra.pop("created", None)
     assert left.keys() == {k for k in among if k not in OF_THE_SOURCE | OF_THE_RUN | {"extra"}}
-    return {**left, "retries": left["retries"] or [], **extra}
+    # BigQuery knows no list that is null.
+    lists = {name: left[name] or [] for name in ("retries", "field_confidence", "faults")}
+    return {**left, **lists, **extra}
 
 
 def test_a_day_in_the_cloud_publishes_the_rows_that_a_day_here_does(
