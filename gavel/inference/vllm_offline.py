@@ -36,6 +36,8 @@ class VLLMOffline:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        # The quantisation is part of the name that answers are kept under, not of the weights'.
+        self._model = evaluator.model.removesuffix(f" ({evaluator.quantization})")
         arguments = {"structured_outputs_config": _SCHEMAS, **evaluator.engine}
         if evaluator.quantization is not None:
             arguments["quantization"] = evaluator.quantization
@@ -51,7 +53,7 @@ class VLLMOffline:
         """
         waiting = iter(requests)
         while batch := list(islice(waiting, BATCH)):
-            model, revision = _engine(self._evaluator.model, self._arguments)
+            model, revision = _engine(self._model, self._arguments)
             yield self._answered(model, revision, batch)
 
     def probe(self) -> None:
