@@ -35,6 +35,8 @@ _UNDEFINED = (
     "both sides have one value everywhere, the same: no chance agreement to correct for",
 )
 
+ONE_RECORD = "one record: there is no agreement by chance to correct for"
+
 MOST_PAIRS = 2500
 """Distinct pairs of values up to which rank correlations are resampled exactly."""
 
@@ -86,6 +88,8 @@ def dimension_agreement(
     )
     if rounded:
         found[1:3] = [_moved(each, to) for each, to in zip(found[1:3], exact, strict=True)]
+    if len(x) == 1:
+        found[FIGURES.index("quadratic_kappa")] = Estimate(None, n=1, clusters=1, reason=ONE_RECORD)
     return DimensionAgreement(dict(zip(FIGURES, found, strict=True)), len(x), excluded)
 
 

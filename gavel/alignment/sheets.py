@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 
 from gavel.alignment.population import rows_by_id, scored_rubrics
+from gavel.errors import LabelError
 from gavel.judge.rubric import Rubric
 from gavel.store.files import Store, replacing
 from gavel.suite import Suite
@@ -22,9 +23,13 @@ SHOWN = ("language", "prompt", "response", "source_text", "reference")
 
 
 def write_sheets(suite: Suite, store: Store, sample: pa.Table, folder: Path) -> list[Path]:
-    """Write the present round's sheets, tasks and labelling setup of every task; return the files."""
+    """Write the present round's sheets, tasks and labelling setup of every task; return the files.
+
+    Raises:
+        LabelError: a sheet of another content is there, which may hold someone's labels; nothing is written.
+    """
     rounds = [row for row in sample.to_pylist() if row["round"] == suite.alignment.sample.round]
-    written: list[Path] = []
+    written: dict[Path, str] = {}
     for task, rubric in scored_rubrics(suite, store).items():
         drawn = [row for row in rounds if row["task"] == task]
         if not drawn:
@@ -40,12 +45,17 @@ def write_sheets(suite: Suite, store: Store, sample: pa.Table, folder: Path) -> 
         for annotator in sorted({name for row in drawn for name in row["annotators"]}):
             own = [row for row in drawn if annotator in row["annotators"]]
             texts[f"{annotator}.csv"] = _sheet(rubric, annotator, own, records, shown)
-        for name, text in texts.items():
-            path = folder / task / name
-            with replacing(path) as temporary:
-                temporary.write_text(text, encoding="utf-8", newline="")
-            written.append(path)
-    return written
+        written |= {folder / task / name: text for name, text in texts.items()}
+    for path, text in written.items():
+        if path.suffix == ".csv" and path.exists() and path.read_bytes() != text.encode():
+            raise LabelError(
+                f"{path}: is there already and is no empty sheet of this round: it may hold labels; name another "
+                "folder, or take it in and move it away first"
+            )
+    for path, text in written.items():
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="")
+    return list(written)
 
 
 def guide(rubric: Rubric) -> str:
@@ -94,16 +104,13 @@ def labelling_setup(rubric: Rubric, shown: Sequence[str]) -> str:
     for dimension in rubric.dimensions:
         lines.append(f"  <Header value={quoteattr(f'{dimension.name}: {dimension.description}')}/>")
         step = ' step="1"' if dimension.type == "integer" else ""
-        required = "" if dimension.optional else ' required="true"'
         lines.append(
             f'  <Number name="{dimension.name}" toName="{about}" min="{dimension.min:g}" '
-            f'max="{dimension.max:g}"{step}{required}/>'
+            f'max="{dimension.max:g}"{step}/>'
         )
     for name, values in rubric.label_values.items():
         lines.append(f"  <Header value={quoteattr(name)}/>")
-        lines.append(
-            f'  <Choices name="{name}" toName="{about}" choice="single" layout="select" required="true">'
-        )
+        lines.append(f'  <Choices name="{name}" toName="{about}" choice="single" layout="select">')
         lines += [f"    <Choice value={quoteattr(value)}/>" for value in values]
         lines.append("  </Choices>")
     return "\n".join([*lines, "</View>", ""])

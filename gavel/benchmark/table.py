@@ -26,6 +26,8 @@ from gavel.suite import Evaluator, Suite
 
 QUALITY_OF_LABELS, QUALITY_OF_DIMENSIONS = "macro_f1", "quadratic_kappa"
 """What `quality` is the mean of: both are defined for an evaluator that always answers the same."""
+LEAST_JUDGED = 0.5
+"""Of the labelled records, the share that must have a valid verdict for `quality` to say anything."""
 
 TESTED = {"label": ("macro_f1", "accuracy"), "dimension": ("spearman", "quadratic_kappa")}
 """The figures that every two evaluators are compared by. Accuracy has McNemar's p, the others the bootstrap's."""
@@ -215,8 +217,19 @@ def quality(rubric: Rubric, found: Sequence[Contender]) -> dict[str, Measured]:
     """One number an evaluator: the mean of macro F1 (labels) and quadratic-weighted kappa (dimensions).
 
     It is taken over the fields in which the figure is defined for every evaluator, so that all are measured by the
-    same ones.
+    same ones. An evaluator that has no valid verdict on most records has none, and decides on no field: its
+    kappas are those of the few records that it did judge.
     """
+    silent = [c.name for c in found if _judged_share(rubric, c, found) < LEAST_JUDGED]
+    if silent:
+        few = (
+            f"undefined: fewer than {LEAST_JUDGED:.0%} of the labelled records have a valid verdict"
+        )
+        rest = [c for c in found if c.name not in silent]
+        return {
+            **{name: Measured("quality", None, 0, note=few) for name in silent},
+            **quality(rubric, rest),
+        }
     wanted = [(QUALITY_OF_DIMENSIONS, dimension.name) for dimension in rubric.dimensions]
     wanted += [(QUALITY_OF_LABELS, name) for name in rubric.label_values]
     kept = [
@@ -242,6 +255,17 @@ def quality(rubric: Rubric, found: Sequence[Contender]) -> dict[str, Measured]:
         )
         for c in found
     }
+
+
+def _judged_share(rubric: Rubric, one: Contender, found: Sequence[Contender]) -> float:
+    """The largest share of the records of a dimension that `one` has a value of; 1 where there is no dimension."""
+    shares = []
+    for dimension in rubric.dimensions:
+        key = (QUALITY_OF_DIMENSIONS, dimension.name)
+        most = max((c.fields[key].n for c in found if key in c.fields), default=0)
+        if most:
+            shares.append((one.fields[key].n if key in one.fields else 0) / most)
+    return max(shares, default=1.0)
 
 
 def pareto(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, float]:

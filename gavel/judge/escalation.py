@@ -36,7 +36,9 @@ def escalated(standing: pl.DataFrame, settings: Escalation, task: str) -> pl.Dat
         # A verdict without a confidence is not known to be sure of itself.
         tests["low_confidence"] = (pl.col("status") == "valid") & low.fill_null(True)
     if settings.above_disagreement is not None:
-        tests["disagreement"] = pl.col("disagreement") > settings.above_disagreement
+        apart = pl.col("disagreement") > settings.above_disagreement
+        # Where one member alone has a valid verdict, nothing says that the others would agree.
+        tests["disagreement"] = (pl.col("status") == "valid") & apart.fill_null(True)
     if settings.high_risk:
         rules = [rule_expression(rule, standing.schema, task) for rule in settings.high_risk]
         tests["high_risk"] = reduce(lambda one, other: one | other, rules)
