@@ -158,6 +158,22 @@ def test_sheets_are_blind_and_safe(scored: Scored) -> None:
     assert "leave it empty where it cannot apply" in guide
 
 
+def test_a_sheet_that_may_hold_labels_is_not_overwritten(scored: Scored) -> None:
+    scored.score([record(0), record(1)])
+    scored.settings["alignment"]["sample"] = {"size": 5, "annotators": ["ann"], "core": 0}
+    suite = scored.suite
+    folder = scored.folder / "out"
+    drawn = sample(suite, scored.store)
+    write_sheets(suite, scored.store, drawn, folder)
+    write_sheets(suite, scored.store, drawn, folder)
+    sheet = folder / "chat" / "ann.csv"
+    filled = sheet.read_text(encoding="utf-8") + "filled in\n"
+    sheet.write_text(filled, encoding="utf-8")
+    with pytest.raises(LabelError, match="it may hold labels"):
+        write_sheets(suite, scored.store, drawn, folder)
+    assert sheet.read_text(encoding="utf-8") == filled
+
+
 def test_the_labelling_setup_is_xml_with_a_control_for_each_field(scored: Scored) -> None:
     rubric = load_rubric(scored.folder / "prompts" / "chat")
     root = ElementTree.fromstring(labelling_setup(rubric, ["prompt", "response"]))
@@ -167,8 +183,7 @@ def test_the_labelling_setup_is_xml_with_a_control_for_each_field(scored: Scored
     assert {e.get("toName") for e in controls.values()} <= shown
     assert dict(controls["help"].items()) == {
         **{"name": "help", "toName": "response", "min": "1", "max": "5", "step": "1"},
-        "required": "true",
     }
-    assert controls["wit"].get("required") is None
+    assert not any(e.get("required") for e in controls.values()), "who cannot tell leaves it empty"
     choices = [e.get("value") for e in controls["sub_intent"]]
     assert choices == ["paint", "nails", "broken", "wrong size"]

@@ -104,6 +104,20 @@ def test_an_evaluator_without_a_valid_verdict_is_wrong_about_labels() -> None:
     assert found["small", "spearman", "helpfulness"]["value"] == pytest.approx(1)
 
 
+def test_an_evaluator_that_hardly_answers_has_no_quality_and_takes_none_from_the_others() -> None:
+    def seldom(n: int) -> dict[str, Any]:
+        return {} if n < 2 else {"status": "invalid", "faults": ["not_json"]}
+
+    found, _ = rows_of({"small": seldom, "large": PERFECT, "constant": CONSTANT})
+    without, _ = rows_of({"large": PERFECT, "constant": CONSTANT})
+    row = found["small", "quality", None]
+    assert row["value"] is None
+    assert row["note"].startswith("undefined: fewer than 50% of the labelled records")
+    assert found["small", "pareto", None]["value"] is None
+    for name in ("large", "constant"):
+        assert found[name, "quality", None]["value"] == without[name, "quality", None]["value"]
+
+
 @pytest.mark.parametrize(
     ("points", "front"),
     [

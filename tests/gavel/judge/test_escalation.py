@@ -46,7 +46,7 @@ def reasons(record: dict[str, Any], **settings: Any) -> list[str]:
         ({"confidence": None}, {}, []),
         ({"disagreement": 0.31}, {"above_disagreement": 0.3}, ["disagreement"]),
         ({"disagreement": 0.3}, {"above_disagreement": 0.3}, []),
-        ({"disagreement": None}, {"above_disagreement": 0.3}, []),
+        ({"disagreement": None}, {"above_disagreement": 0.3}, ["disagreement"]),
         ({}, {"audit_share": 1.0}, ["audit"]),
         ({"out_of_coverage": True}, {"high_risk": [{"out_of_coverage": True}]}, ["high_risk"]),
         ({"out_of_coverage": None}, {"high_risk": [{"out_of_coverage": True}]}, []),
