@@ -126,7 +126,7 @@ def test_columns_of_other_names_and_a_table_of_the_warehouse(write: Write, tmp_p
             "has no column row_id; found item, help; name it under alignment.columns",
         ),
         ("a.csv", "row_id,help,help\nx,3,4\n", "has two columns 'help'"),
-        ("a.csv", "row_id\n" + "x" * 200_000, "cannot be read as csv"),
+        ("a.csv", "row_id\n" + "x" * 2_000_000, "cannot be read as csv"),
         ("a.json", "{", "cannot be read as json"),
         ("a.parquet", "no parquet", "cannot be read as parquet"),
     ],
