@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from .servers import free_port
 
 __all__ = ["project"]
 
-CHAT, SHARDS, IN_FLIGHT = 60, 4, 2
+CHAT, SHARDS, IN_FLIGHT = 100, 4, 2
 
 
 @pytest.fixture
@@ -122,8 +122,10 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
                 unattended.start()
                 unattended.write(DAY_1, rows(DAY_1, chat=CHAT, translation=0))
                 unattended.wait("two shards at once", lambda: endpoint.most_in_flight > IN_FLIGHT)
-                before = endpoint.total
-                unattended.wait("more answers", lambda: endpoint.total > before + 4)
+                unattended.wait(
+                    "the first in the middle of a shard",
+                    lambda: in_the_middle(instance, first, endpoint),
+                )
                 kill(first)
                 unattended.wait(
                     "the day's publication", lambda: unattended.published(DAY_1) is not None
@@ -143,6 +145,29 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
     scores = pq.read_table(project.store.existing("chat/scores", DAY_1))
     assert scores.num_rows == len(set(scores["row_id"].to_pylist())) == CHAT
     assert set(scores["status"].to_pylist()) == {"valid"}
+
+
+def in_the_middle(
+    instance: dg.DagsterInstance, process: subprocess.Popen[bytes], endpoint: Endpoint
+) -> bool:
+    """Whether `process` is at work on a shard, and answers have come meanwhile.
+
+    A run that a worker has taken and not begun would be waited for until its time to start is over.
+    """
+    run, before = judged_by(instance, process), endpoint.total
+    time.sleep(0.5)
+    return run is not None and endpoint.total > before and judged_by(instance, process) == run
+
+
+def judged_by(instance: dg.DagsterInstance, process: subprocess.Popen[bytes]) -> str | None:
+    """The shard's run that a process of the group of `process` executes."""
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
+        match run.tags.get(PROCESS_TAG, "").split():
+            case [_, number, _] if run.job_name.startswith("judge_"):
+                with suppress(ProcessLookupError):
+                    if os.getpgid(int(number)) == process.pid:
+                        return run.run_id
+    return None
 
 
 def count_of_probes(endpoint: Endpoint) -> int:
