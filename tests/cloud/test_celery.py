@@ -104,7 +104,7 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
     (home / "dagster.yaml").write_text(configured(folder), encoding="utf-8")
 
     def slowly(ask: Ask) -> Reply:
-        return replace(valid(ask), delay=0.4)
+        return replace(valid(ask), delay=1.0)
 
     with Endpoint(slowly) as endpoint, dg.DagsterInstance.from_config(str(home)) as instance:
         instance.event_log_storage.set_concurrency_slots("evaluator", 2)
