@@ -12,6 +12,7 @@ from xml.sax.saxutils import quoteattr
 import orjson
 import pyarrow as pa
 
+from gavel.alignment.files import read_file
 from gavel.alignment.population import rows_by_id, scored_rubrics
 from gavel.errors import LabelError
 from gavel.judge.rubric import Rubric
@@ -26,7 +27,7 @@ def write_sheets(suite: Suite, store: Store, sample: pa.Table, folder: Path) -> 
     """Write the present round's sheets, tasks and labelling setup of every task; return the files.
 
     Raises:
-        LabelError: a sheet of another content is there, which may hold someone's labels; nothing is written.
+        LabelError: a sheet is there that holds labels, or cannot be read; nothing is written.
     """
     rounds = [row for row in sample.to_pylist() if row["round"] == suite.alignment.sample.round]
     written: dict[Path, str] = {}
@@ -46,11 +47,12 @@ def write_sheets(suite: Suite, store: Store, sample: pa.Table, folder: Path) -> 
             own = [row for row in drawn if annotator in row["annotators"]]
             texts[f"{annotator}.csv"] = _sheet(rubric, annotator, own, records, shown)
         written |= {folder / task / name: text for name, text in texts.items()}
-    for path, text in written.items():
-        if path.suffix == ".csv" and path.exists() and path.read_bytes() != text.encode():
+    for path in written:
+        # The sheets of an earlier round that nobody has filled in make room for those of this one.
+        if path.suffix == ".csv" and path.exists() and any(True for _ in read_file(path, {})):
             raise LabelError(
-                f"{path}: is there already and is no empty sheet of this round: it may hold labels; name another "
-                "folder, or take it in and move it away first"
+                f"{path}: is there already and is no empty sheet: it may hold labels; name another folder, or "
+                "take it in and move it away first"
             )
     for path, text in written.items():
         with replacing(path) as temporary:

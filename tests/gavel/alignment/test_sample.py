@@ -174,6 +174,20 @@ def test_a_sheet_that_may_hold_labels_is_not_overwritten(scored: Scored) -> None
     assert sheet.read_text(encoding="utf-8") == filled
 
 
+def test_empty_sheets_make_room_for_those_of_the_next_round(scored: Scored) -> None:
+    scored.score([record(n) for n in range(4)])
+    folder = scored.folder / "out"
+    drawn = []
+    for number in (1, 2):
+        settings = {"size": 1, "annotators": ["ann"], "core": 0, "round": number}
+        scored.settings["alignment"]["sample"] = settings
+        table = sample(scored.suite, scored.store)
+        write_batches(scored.store.table("alignment/sample"), table.schema, table.to_batches())
+        write_sheets(scored.suite, scored.store, table, folder)
+        drawn.append((folder / "chat" / "ann.csv").read_text(encoding="utf-8"))
+    assert drawn[0] != drawn[1]
+
+
 def test_the_labelling_setup_is_xml_with_a_control_for_each_field(scored: Scored) -> None:
     rubric = load_rubric(scored.folder / "prompts" / "chat")
     root = ElementTree.fromstring(labelling_setup(rubric, ["prompt", "response"]))
