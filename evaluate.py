@@ -128,25 +128,38 @@ def run_steps(steps: Sequence[tuple[str, str | None]]) -> tuple[str | None, int]
 
     Returns what stopped it, in a sentence, if anything did, and the requests sent.
     """
-    from definitions import defs
-
     sent = 0
     with dg.DagsterInstance.get() as instance:
         for name, partition in steps:
-            job = defs.resolve_job_def(name)
-            result = job.execute_in_process(
-                instance=instance,
-                partition_key=partition,
-                raise_on_error=False,
-                run_config=_QUIET,
-                tags=process_tags(),
-            )
-            sent += _sent(result)
-            if not result.success:
-                where = name if partition is None else f"{name}, partition {partition}"
-                return f"{where}: {_why(result)}", sent
+            failed, asked = _run(instance, name, partition)
+            sent += asked
+            if failed is not None:
+                return failed, sent
             print(".", end="", flush=True)
     return None, sent
+
+
+def _run(
+    instance: dg.DagsterInstance,
+    name: str,
+    partition: str | None,
+    assets: Sequence[dg.AssetKey] | None = None,
+) -> tuple[str | None, int]:
+    """Run a job, or only `assets` of it; return why it failed, in a sentence, if it did, and the requests sent."""
+    from definitions import defs
+
+    result = defs.resolve_job_def(name).execute_in_process(
+        instance=instance,
+        partition_key=partition,
+        asset_selection=assets,
+        raise_on_error=False,
+        run_config=_QUIET,
+        tags=process_tags(),
+    )
+    if result.success:
+        return None, _sent(result)
+    where = name if partition is None else f"{name}, partition {partition}"
+    return f"{where}: {_why(result)}", _sent(result)
 
 
 def evaluate_fashion(suite: Suite) -> list[str]:
@@ -178,24 +191,9 @@ def _run_each(
     assets: Sequence[dg.AssetKey] | None = None,
 ) -> list[str]:
     """Run a job, or only `assets` of it, for each partition; return why some failed, a sentence each."""
-    from definitions import defs
-
-    failures: list[str] = []
-    job = defs.resolve_job_def(name)
     with dg.DagsterInstance.get() as instance:
-        for partition in partitions:
-            result = job.execute_in_process(
-                instance=instance,
-                partition_key=partition,
-                asset_selection=assets,
-                raise_on_error=False,
-                run_config=_QUIET,
-                tags=process_tags(),
-            )
-            if not result.success:
-                where = name if partition is None else f"{name}, partition {partition}"
-                failures.append(f"{where}: {_why(result)}")
-    return failures
+        results = [_run(instance, name, partition, assets) for partition in partitions]
+    return [failed for failed, _ in results if failed is not None]
 
 
 def _sent(result: dg.ExecuteInProcessResult) -> int:
