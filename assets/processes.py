@@ -60,9 +60,13 @@ def _alive(process: int, started: str) -> bool:
 
 
 def _started(process: int) -> str:
-    """When `process` started, in clock ticks since the machine did; `unknown` where the system does not tell."""
+    """When `process` started, in clock ticks since the machine did.
+
+    `unknown` where the system does not tell, `ended` for one that was killed and whose parent has not taken note:
+    in a container whose first process does not do that for orphans, it stays so.
+    """
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return "unknown"
-    return fields[19]
+    return "ended" if fields[0] in "ZX" else fields[19]
