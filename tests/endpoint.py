@@ -39,6 +39,7 @@ class Ask:
 class Reply:
     """What the server does: text in a chat completion, or a status with a body, late, or cut off.
 
+    `once` holds it back until that is set.
     `drop` closes the connection in place of a reply, `cut` in the middle of one; `trickle` sends a byte
     each so many seconds, without end.
     """
@@ -51,6 +52,7 @@ class Reply:
     logprobs: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
+    once: threading.Event | None = None
     drop: bool = False
     cut: bool = False
     trickle: float | None = None
@@ -173,6 +175,8 @@ class Endpoint:
             reply = self.behave(Ask(body, self.asks[key], dict(request.headers)))
             if reply.delay:
                 await asyncio.sleep(reply.delay)
+            while reply.once is not None and not reply.once.is_set():
+                await asyncio.sleep(0.05)
             if reply.drop:
                 assert request.transport is not None
                 request.transport.close()

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ from .servers import free_port
 
 __all__ = ["project"]
 
-CHAT, SHARDS, IN_FLIGHT = 100, 4, 2
+CHAT, SHARDS, IN_FLIGHT, GIVEN = 100, 4, 2, 8
 
 
 @pytest.fixture
@@ -103,10 +104,13 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
         shutil.copy(ROOT / name, folder / name)
     (home / "dagster.yaml").write_text(configured(folder), encoding="utf-8")
 
-    def slowly(ask: Ask) -> Reply:
-        return replace(valid(ask), delay=1.0)
+    killed = threading.Event()
 
-    with Endpoint(slowly) as endpoint, dg.DagsterInstance.from_config(str(home)) as instance:
+    def held(ask: Ask) -> Reply:
+        """Some answers to each of the two shards that ask at once, and no more before the kill."""
+        return replace(valid(ask), once=killed if endpoint.total > GIVEN else None)
+
+    with Endpoint(held) as endpoint, dg.DagsterInstance.from_config(str(home)) as instance:
         instance.event_log_storage.set_concurrency_slots("evaluator", 2)
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
@@ -122,11 +126,9 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
                 unattended.start()
                 unattended.write(DAY_1, rows(DAY_1, chat=CHAT, translation=0))
                 unattended.wait("two shards at once", lambda: endpoint.most_in_flight > IN_FLIGHT)
-                unattended.wait(
-                    "the first in the middle of a shard",
-                    lambda: in_the_middle(instance, first, endpoint),
-                )
+                assert judged_by(instance, first), "both workers are in the middle of a shard"
                 kill(first)
+                killed.set()
                 unattended.wait(
                     "the day's publication", lambda: unattended.published(DAY_1) is not None
                 )
@@ -147,27 +149,15 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
     assert set(scores["status"].to_pylist()) == {"valid"}
 
 
-def in_the_middle(
-    instance: dg.DagsterInstance, process: subprocess.Popen[bytes], endpoint: Endpoint
-) -> bool:
-    """Whether `process` is at work on a shard, and answers have come meanwhile.
-
-    A run that a worker has taken and not begun would be waited for until its time to start is over.
-    """
-    run, before = judged_by(instance, process), endpoint.total
-    time.sleep(0.5)
-    return run is not None and endpoint.total > before and judged_by(instance, process) == run
-
-
-def judged_by(instance: dg.DagsterInstance, process: subprocess.Popen[bytes]) -> str | None:
-    """The shard's run that a process of the group of `process` executes."""
+def judged_by(instance: dg.DagsterInstance, process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the group of `process` executes the run of a shard."""
     for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
         match run.tags.get(PROCESS_TAG, "").split():
             case [_, number, _] if run.job_name.startswith("judge_"):
                 with suppress(ProcessLookupError):
                     if os.getpgid(int(number)) == process.pid:
-                        return run.run_id
-    return None
+                        return True
+    return False
 
 
 def count_of_probes(endpoint: Endpoint) -> int:
