@@ -26,10 +26,11 @@ from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
 from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
+from gavel.settings.dialogue import Dialogue
 from gavel.store.files import Store, alone, replacing
 from gavel.store.manifests import Manifest
 from gavel.store.tables import write_batches
-from gavel.suite import Dialogue, Suite
+from gavel.suite import Suite
 from resources import ParquetStore
 
 RESULTS, PAGES, LEADERBOARD, COMPARISONS = (

@@ -36,9 +36,10 @@ from gavel.fashion.leaderboard import STANDINGS_VALID, baselines_out_of_order
 from gavel.fashion.scores import RESULTS_VALID, VOLATILE
 from gavel.fashion.simulate import Ground
 from gavel.report.fashion import render_fashion
+from gavel.settings.fashion import Fashion
 from gavel.store.files import replacing
 from gavel.store.tables import count_rows
-from gavel.suite import Fashion, Suite
+from gavel.suite import Suite
 from resources import ParquetStore
 
 GOALS, SIMULATED, VERIFIED, CONVERSATIONS, REMOVED, STATISTICS, RESULTS, LEADERBOARD = (

@@ -25,9 +25,10 @@ from gavel.benchmark.records import benchmark_judge, judge_records
 from gavel.judge.releases import released_rubric
 from gavel.judge.tables import VOLATILE, verdict_check
 from gavel.report.ranking import render_ranking
+from gavel.settings.trust import PAIRWISE
 from gavel.store.files import alone, replacing
 from gavel.store.tables import content_hash, write_batches
-from gavel.suite import PAIRWISE, Suite
+from gavel.suite import Suite
 from resources import ParquetStore
 
 PAIRS, PREFERENCES, RANKED = (

@@ -20,9 +20,10 @@ from gavel.dialogue.results import prediction_file
 from gavel.judge.backends import evaluator_named
 from gavel.judge.evaluate import Judge, config_hash
 from gavel.logs.sources import fingerprint
+from gavel.settings.dialogue import Dialogue
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
-from gavel.suite import Dialogue, Suite
+from gavel.suite import Suite
 from resources.bigquery import connect
 
 Read = Callable[[Path], Manifest | None]

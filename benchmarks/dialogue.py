@@ -41,7 +41,7 @@ def measure(side: str, system: str) -> dict[str, Any]:
     from gavel.dialogue.loading import load_corpus
     from gavel.dialogue.multiwoz import evaluate
     from gavel.dialogue.predictions import read_predictions
-    from gavel.suite import DialogueOptions
+    from gavel.settings.dialogue import DialogueOptions
 
     corpus = load_corpus(DATA)
     predictions = read_predictions(DATA / "predictions" / f"{system}.json")

@@ -27,9 +27,10 @@ def main() -> int:
     chosen = parser.parse_args()
     from gavel.fashion.benchmark import Bench, write_goals, write_simulated, write_verified
     from gavel.fashion.simulate import Ground
+    from gavel.settings.fashion import Fashion
     from gavel.store.files import Store
     from gavel.store.tables import row_count
-    from gavel.suite import Fashion, load_suite
+    from gavel.suite import load_suite
 
     settings = Fashion(evaluation=chosen.conversations, development=0)
     with tempfile.TemporaryDirectory() as folder:

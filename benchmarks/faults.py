@@ -25,7 +25,7 @@ from gavel.judge.backends import backend_of
 from gavel.judge.evaluate import Judge, judge_shard, regenerate
 from gavel.judge.prompts import Prompts
 from gavel.judge.worklist import outcome, write_invalid
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 ATTEMPTS = 3
 TARGET = 1.15

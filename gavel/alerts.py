@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 import orjson
 
 from gavel.errors import GavelError
-from gavel.suite import Alerts
+from gavel.settings.operation import Alerts
 
 SIGNATURE_HEADER = "X-Gavel-Signature"
 _TRIES = 3

@@ -29,8 +29,9 @@ from gavel.judge.rubric import load_rubric
 from gavel.logs.sources import check_source
 from gavel.publishing import warehouse_of
 from gavel.report.record import Trace, prompts_sent, trace
+from gavel.settings.trust import PAIRWISE
 from gavel.store.files import Store, check_folder, replacing
-from gavel.suite import PAIRWISE, Suite, load_suite
+from gavel.suite import Suite, load_suite
 
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

@@ -12,7 +12,7 @@ from gavel.inference.ledger import Ledger
 from gavel.judge.backends import backend_of
 from gavel.judge.evaluate import Judge, judge_shard
 from gavel.judge.prompts import Prompts
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 
 def main(folder: Path, base_url: str) -> None:

@@ -16,8 +16,9 @@ from gavel.alignment.population import columns_of, read_scores, scored_rubrics
 from gavel.alignment.schema import SAMPLE
 from gavel.errors import LabelError
 from gavel.judge.rubric import Rubric
+from gavel.settings.trust import Sampling
 from gavel.store.files import Store
-from gavel.suite import Sampling, Suite
+from gavel.suite import Suite
 
 MISSING = "(none)"
 """The stratum of records without a value, such as the label of an unresolved record."""

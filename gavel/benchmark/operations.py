@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 LATENCIES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 

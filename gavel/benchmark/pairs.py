@@ -21,7 +21,7 @@ import pyarrow as pa
 from gavel.agreement.annotators import majority
 from gavel.errors import PairError
 from gavel.judge.prompts import RECORD_COLUMNS
-from gavel.suite import PAIRWISE
+from gavel.settings.trust import PAIRWISE
 
 TIE = "tie"
 """What stands for the winner where there is none."""

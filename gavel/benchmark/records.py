@@ -23,9 +23,10 @@ from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import verdict_schema
 from gavel.logs.schema import SHARD
+from gavel.settings.judging import Evaluator
 from gavel.store.files import Store
 from gavel.store.tables import fetch, quoted, session, write_batches, write_query
-from gavel.suite import Evaluator, Suite
+from gavel.suite import Suite
 
 People = Mapping[str, Mapping[str, Any]]
 """What people agreed on: by field, then by row_id."""

@@ -22,7 +22,8 @@ from gavel.judge.escalation import escalated
 from gavel.judge.opinions import TEXTS, first_tier, winners
 from gavel.judge.panel import panel_name
 from gavel.judge.rubric import Rubric
-from gavel.suite import Evaluator, Suite
+from gavel.settings.judging import Evaluator
+from gavel.suite import Suite
 
 QUALITY_OF_LABELS, QUALITY_OF_DIMENSIONS = "macro_f1", "quadratic_kappa"
 """What `quality` is the mean of: both are defined for an evaluator that always answers the same."""

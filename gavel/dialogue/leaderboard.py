@@ -19,7 +19,7 @@ from gavel.agreement.bootstrap import Resampling, holm
 from gavel.dialogue.figures import FIGURES, compare, estimate
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
 from gavel.dialogue.ratings import Ratings, rate
-from gavel.suite import Dialogue
+from gavel.settings.dialogue import Dialogue
 
 COMPARED = (STRICT, "dstc8")
 """The readings whose systems are tested against each other."""

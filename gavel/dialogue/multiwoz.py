@@ -2,7 +2,7 @@
 
 Every dialogue is evaluated under two readings of what the rules leave open: `strict`, as the suite's
 options say, and `reference`, as the published evaluator does it, so that figures can be compared with
-published ones and nobody is misled by them. `gavel.suite.DialogueOptions` lists the differences.
+published ones and nobody is misled by them. `gavel.settings.dialogue.DialogueOptions` lists the differences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gavel.dialogue.lexical import Heard, Lexicon
 from gavel.dialogue.predictions import Predictions, Turn
 from gavel.dialogue.tracking import track
 from gavel.errors import PredictionError
-from gavel.suite import DialogueOptions
+from gavel.settings.dialogue import DialogueOptions
 
 STRICT, REFERENCE = "strict", "reference"
 

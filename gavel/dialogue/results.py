@@ -18,8 +18,9 @@ from gavel.dialogue.figures import FIGURES, value
 from gavel.dialogue.loading import load_corpus
 from gavel.dialogue.multiwoz import REFERENCE, STRICT, evaluate
 from gavel.dialogue.predictions import parse_predictions, read_document
+from gavel.settings.dialogue import Dialogue
 from gavel.store.tables import write_batches
-from gavel.suite import Dialogue, Suite
+from gavel.suite import Suite
 
 _FAILURE = pa.struct(
     [

@@ -15,7 +15,8 @@ from gavel.fashion.scripted import baseline
 from gavel.fashion.simulate import Ground, Progress
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Request
-from gavel.suite import SCRIPTED, FashionSystem, Prices
+from gavel.settings.fashion import SCRIPTED, FashionSystem
+from gavel.settings.judging import Prices
 
 ASSISTANT, QUERY = "assistant", "query"
 MODES = {

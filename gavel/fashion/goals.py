@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gavel.errors import FashionError
 from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary
-from gavel.suite import Fashion, FashionCustomer
+from gavel.settings.fashion import Fashion, FashionCustomer
 
 EVALUATION, DEVELOPMENT = "evaluation", "development"
 SPLITS = (EVALUATION, DEVELOPMENT)

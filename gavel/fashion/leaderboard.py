@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gavel.agreement.bootstrap import Resampling, estimate
 from gavel.fashion.actions import FAILURES
 from gavel.fashion.vocabulary import ATTRIBUTES
-from gavel.suite import FASHION_LANGUAGES
+from gavel.settings.fashion import FASHION_LANGUAGES
 
 QUALITY = ("bertscore", "similarity", "attribute_exact", "attribute_equivalent")
 """The figures of quality of item goals, the one that ranks first: the first that is defined."""

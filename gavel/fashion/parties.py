@@ -25,7 +25,9 @@ from gavel.inference.rules import Rules
 from gavel.inference.settle import Desk, Row, Settled, settle
 from gavel.judge.backends import backend_of, spending_of
 from gavel.judge.prompts import Fault
-from gavel.suite import SCRIPTED, Prices, Suite
+from gavel.settings.fashion import SCRIPTED
+from gavel.settings.judging import Prices
+from gavel.suite import Suite
 
 _TEXT = {"type": "string"}
 _LINE_SCHEMA = schema_of(message=_TEXT, end={"type": "string", "enum": list(ENDS)})

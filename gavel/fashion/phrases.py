@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gavel.errors import FashionError
 from gavel.fashion.vocabulary import ENGLISH, Vocabulary, read_mapping
-from gavel.suite import FASHION_LANGUAGES
+from gavel.settings.fashion import FASHION_LANGUAGES
 from gavel.text.words import plain
 
 Phrase = Mapping[str, str]

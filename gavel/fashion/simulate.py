@@ -22,7 +22,8 @@ from gavel.fashion.scripted import Scripts
 from gavel.fashion.vocabulary import Vocabulary
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Request
-from gavel.suite import Fashion, Suite
+from gavel.settings.fashion import Fashion
+from gavel.suite import Suite
 
 Progress = Callable[[str], None]
 

@@ -21,7 +21,7 @@ from gavel.inference.request import Message, Question
 from gavel.inference.settle import Row
 from gavel.judge.prompts import Fault
 from gavel.judge.verdicts import read_object
-from gavel.suite import FASHION_LANGUAGES
+from gavel.settings.fashion import FASHION_LANGUAGES
 from gavel.text.words import count_words, holds
 
 GROUNDS = {

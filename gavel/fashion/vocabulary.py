@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gavel.documents import read_yaml
 from gavel.errors import FashionError
-from gavel.suite import read_yaml
 from gavel.text.words import plain, whole_word
 
 ENGLISH = "en"

@@ -13,8 +13,9 @@ import orjson
 
 from gavel.errors import GavelError
 from gavel.inference.request import Answer
+from gavel.settings.judging import Prices
+from gavel.settings.operation import Budget
 from gavel.store.bucket import bucket_of, put
-from gavel.suite import Budget, Prices
 
 _EVERY = 20
 """Answers between two looks at what the other runs have spent."""

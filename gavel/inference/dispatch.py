@@ -62,7 +62,7 @@ class TransportFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of dispatch; see the settings of the same names in `gavel.suite.Evaluator`."""
+    """The bounds of dispatch; see the settings of the same names in `gavel.settings.judging.Evaluator`."""
 
     max_concurrency: int
     retries: int

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from gavel.inference.dispatch import TransportFault
 from gavel.inference.openai_compatible import OpenAICompatible
 from gavel.inference.request import Answer, Request
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 Vector = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from gavel.errors import EvaluatorOutage, EvaluatorRefused
 from gavel.inference.dispatch import Limits, TransportFault, dispatch
 from gavel.inference.http import AiohttpClient
 from gavel.inference.request import Answer, Decoding, Message, Question, Request
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 _NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
 """What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""

@@ -14,7 +14,7 @@ import orjson
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, MissingExtra, missing_extra
 from gavel.inference.openai_compatible import token_logprobs
 from gavel.inference.request import Answer, Decoding, Request
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 BATCH = 512
 """Requests given to the engine at once: enough to keep it busy, and at most what a kill can cost."""

@@ -12,7 +12,9 @@ from gavel.judge.heuristic import REVISION, judge_by_rule
 from gavel.judge.opinions import Others
 from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Rubric
-from gavel.suite import Budget, Evaluator, Suite
+from gavel.settings.judging import Evaluator
+from gavel.settings.operation import Budget
+from gavel.suite import Suite
 
 
 def backend_of(evaluator: Evaluator) -> Backend:

@@ -9,7 +9,7 @@ from functools import reduce
 import polars as pl
 
 from gavel.errors import SuiteError
-from gavel.suite import Condition, Escalation, Range
+from gavel.settings.judging import Condition, Escalation, Range
 
 REASONS = {
     "unresolved": "no verdict of the first tier is valid",

@@ -30,8 +30,8 @@ from gavel.judge.prompts import RECORD_COLUMNS, Fault, Prompts, Record
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import verdict_schema
 from gavel.judge.verdicts import Reading, read_answer
+from gavel.settings.judging import Evaluator
 from gavel.store.tables import quoted, session, write_batches
-from gavel.suite import Evaluator
 
 _BATCH = 2_000
 _SORTED = 20_000

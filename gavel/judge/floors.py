@@ -12,7 +12,7 @@ from gavel.inference.rules import Rules
 from gavel.judge.evaluate import Judge
 from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Dimension, Rubric
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 Answer = dict[str, Any]
 

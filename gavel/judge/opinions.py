@@ -24,8 +24,8 @@ from gavel.judge.rubric import Rubric
 from gavel.judge.tables import opinion_schema
 from gavel.judge.worklist import write_invalid
 from gavel.logs.schema import SHARD
+from gavel.settings.judging import Task
 from gavel.store.tables import quoted, session, write_batches, write_query
-from gavel.suite import Task
 
 PANEL = "panel"
 """What stands in `because` where a record is asked about as every record is, by a member of the panel."""

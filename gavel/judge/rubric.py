@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gavel.documents import kind_of, read_yaml
 from gavel.errors import RubricError
-from gavel.suite import kind_of, read_yaml
 
 FILES = ("rubric.yaml", "labels.yaml", "judge.j2", "repair.j2")
 """The files of a task's folder; labels.yaml may be absent where a task has no labels."""

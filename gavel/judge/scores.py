@@ -13,8 +13,9 @@ from gavel.judge.opinions import first_tier, read_verdicts
 from gavel.judge.panel import panel_name
 from gavel.judge.rubric import Dimension, Rubric
 from gavel.judge.tables import score_schema
+from gavel.settings.judging import Task
 from gavel.store.tables import quoted, session, write_query
-from gavel.suite import Suite, Task
+from gavel.suite import Suite
 
 # Columns of a record that only one shard has.
 _SHARD_COLUMNS = ("shard", "shard_row")

@@ -15,9 +15,10 @@ import pyarrow as pa
 from gavel.errors import SourceError
 from gavel.logs.columns import assign, check_header
 from gavel.logs.readers import rows_as_json
+from gavel.settings.logs import Source
 from gavel.store.bigquery import Connect, arrow, label, patient, rows, run, told
 from gavel.store.bucket import shown
-from gavel.suite import Source, Suite
+from gavel.suite import Suite
 
 _FRESH = 10.0
 """Seconds for which the partitions of a table are taken as they were: a tick asks for many days."""

@@ -24,10 +24,11 @@ from gavel.logs.expressions import documents, prepare
 from gavel.logs.records import BIT, ROW_ID, Records
 from gavel.logs.schema import CLEAN, RAW, REASONS, REJECTED
 from gavel.logs.sources import check_task, fingerprint, no_files, read_raw
+from gavel.settings.logs import Source
 from gavel.store.bigquery import Connect, connected
 from gavel.store.files import replacing
 from gavel.store.tables import ROW_GROUP, quoted, session, write_batches
-from gavel.suite import Source, Suite
+from gavel.suite import Suite
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable
 
 from gavel.errors import SourceError
-from gavel.suite import Source, Suite
+from gavel.settings.logs import Source
+from gavel.suite import Suite
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "record_id": ("message_id", "turn_id", "interaction_id", "event_id", "uuid", "id"),

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 from gavel.logs.columns import check_header
 from gavel.logs.expressions import literal
 from gavel.logs.schema import RAW
+from gavel.settings.logs import Source
 from gavel.store.tables import ROW_GROUP, session
-from gavel.suite import Source, Suite
+from gavel.suite import Suite
 
 BLOCK = 8 << 20
 """Bytes read at once: what reading a file holds in memory, as long as a row is shorter."""

@@ -9,7 +9,8 @@ import orjson
 from gavel.logs.columns import SYNONYMS, assign
 from gavel.logs.expressions import documents, filled, instant, literal, pointer
 from gavel.logs.schema import REASONS
-from gavel.suite import Source, Suite
+from gavel.settings.logs import Source
+from gavel.suite import Suite
 
 BIT = {reason: 1 << i for i, reason in enumerate(REASONS)}
 """A row's faults are one number while it is cleaned: the sum of its reasons' bits."""

@@ -17,10 +17,11 @@ from gavel.logs import bigquery
 from gavel.logs.columns import assign, check_header
 from gavel.logs.expressions import documents, instant, pointer, prepare
 from gavel.logs.readers import read_csv, read_jsonl, read_parquet
+from gavel.settings.logs import Source
 from gavel.store.bigquery import Connect, connected
 from gavel.store.bucket import filesystem_of, shown
 from gavel.store.tables import session
-from gavel.suite import Source, Suite
+from gavel.suite import Suite
 
 _DAY = re.compile(r"\{day(?::([^{}]*))?\}")
 _DIRECTIVES = {"Y": r"\d{4}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}"}

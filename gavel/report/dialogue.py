@@ -22,7 +22,8 @@ from gavel.dialogue.multiwoz import REFERENCE, STRICT, as_seen
 from gavel.dialogue.predictions import parse_predictions, read_document
 from gavel.dialogue.results import prediction_file
 from gavel.report.page import environment
-from gavel.suite import Dialogue, Suite
+from gavel.settings.dialogue import Dialogue
+from gavel.suite import Suite
 
 TITLES = {
     ("multiwoz", "inform"): "Inform",

@@ -17,8 +17,8 @@ from gavel.fashion.verify import GROUNDS
 from gavel.fashion.vocabulary import ATTRIBUTES
 from gavel.report.dialogue import axis
 from gavel.report.page import environment
+from gavel.settings.fashion import FASHION_LANGUAGES, Fashion
 from gavel.store.files import Store
-from gavel.suite import FASHION_LANGUAGES, Fashion
 
 TITLES = {
     "bertscore": "BERTScore F1",

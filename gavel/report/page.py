@@ -23,7 +23,7 @@ from markupsafe import Markup
 from gavel.judge.escalation import REASONS as ESCALATIONS
 from gavel.judge.verdicts import FAULTS
 from gavel.report.quality import SCORE, Figures
-from gavel.suite import Quality
+from gavel.settings.operation import Quality
 
 REJECTIONS = {
     "empty_prompt": "the customer's prompt is missing or blank",

@@ -62,8 +62,8 @@ from gavel.agreement.drift import (
     population_stability_index,
     two_sample,
 )
+from gavel.settings.operation import Quality
 from gavel.store.tables import session
-from gavel.suite import Quality
 
 SCHEMA = pa.schema(
     [

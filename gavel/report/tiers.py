@@ -28,7 +28,7 @@ from gavel.judge.opinions import PANEL, first_tier, read_verdicts
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import TIERS
 from gavel.report.quality import Row
-from gavel.suite import Task
+from gavel.settings.judging import Task
 
 
 def tier_figures(

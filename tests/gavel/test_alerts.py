@@ -13,7 +13,7 @@ import pytest
 
 from gavel import alerts
 from gavel.alerts import SIGNATURE_HEADER, Alert, AlertUndelivered, deliver, news
-from gavel.suite import Alerts
+from gavel.settings.operation import Alerts
 
 DOWN = Alert("evaluator down", "evaluator_down", "The evaluator is down.", "See to the endpoint.")
 DRIFT = Alert("drift", "quality", "Helpfulness fell.", "Open the report.")

@@ -10,7 +10,18 @@ ROOT = Path(__file__).parents[2]
 STOREYS = ["gavel", "resources", "assets", "sensors", "definitions", "evaluate"]
 """Floor first; a module imports from its own storey and those before it."""
 FLOORS = [
-    *("errors", "columns", "store", "suite", "inference", "logs", "judge", "agreement"),
+    *(
+        "errors",
+        "columns",
+        "documents",
+        "store",
+        "settings",
+        "suite",
+        "inference",
+        "logs",
+        "judge",
+        "agreement",
+    ),
     *("alignment", "benchmark", "text"),
     *("dialogue", "fashion", "publishing", "report", "reference", "alerts", "cli"),
 ]

@@ -7,7 +7,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gavel.errors import SuiteError
-from gavel.suite import Evaluator, Prices, Quality, Suite, load_suite
+from gavel.settings.judging import Evaluator, Prices
+from gavel.settings.operation import Quality
+from gavel.suite import Suite, load_suite
 
 GOOD = """\
 first_day: 2026-11-02

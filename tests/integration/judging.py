@@ -19,8 +19,8 @@ from gavel.judge.evaluate import Judge, Judged, judge_shard, regenerate
 from gavel.judge.prompts import RECORD_COLUMNS, Prompts
 from gavel.judge.rubric import compile_rubric
 from gavel.judge.worklist import write_invalid
+from gavel.settings.judging import Evaluator
 from gavel.store.tables import session
-from gavel.suite import Evaluator
 
 RUBRIC = compile_rubric(
     "tiny",

@@ -11,7 +11,8 @@ import pytest
 
 from gavel.inference import budget as budget_module
 from gavel.inference.budget import BudgetSpent, Spending
-from gavel.suite import Budget, Prices
+from gavel.settings.judging import Prices
+from gavel.settings.operation import Budget
 from tests.endpoint import Endpoint, Reply
 
 from .judging import Bench, answer, judge_at

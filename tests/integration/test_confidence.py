@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gavel.inference.ledger import SCHEMA, compact, segments
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 from tests.endpoint import Ask, Endpoint, Reply
 
 from .judging import Bench, answer, judge_at

@@ -12,7 +12,7 @@ from gavel.inference.rules import Rules
 from gavel.judge.evaluate import Judge
 from gavel.judge.heuristic import REVISION, judge_by_rule
 from gavel.judge.prompts import Prompts
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 from tests.endpoint import Ask, Endpoint, Reply
 
 from .contract import Contract, ModelContract

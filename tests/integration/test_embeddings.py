@@ -11,7 +11,7 @@ from gavel.errors import EvaluatorOutage, EvaluatorRefused, FashionError
 from gavel.inference.embeddings import OpenAIEmbeddings
 from gavel.inference.ledger import Ledger
 from gavel.inference.openai_compatible import OpenAICompatible
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 from gavel.text.embeddings import embed
 from tests.endpoint import Endpoint, Reply
 

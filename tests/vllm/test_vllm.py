@@ -20,8 +20,8 @@ from gavel.inference.ledger import latest, segments
 from gavel.judge.backends import backend_of
 from gavel.judge.evaluate import Judge
 from gavel.judge.prompts import Prompts
+from gavel.settings.judging import Evaluator
 from gavel.store.tables import session
-from gavel.suite import Evaluator
 from tests.cloud.servers import free_port
 from tests.integration.contract import ModelContract
 from tests.integration.judging import RUBRIC, Bench, judge_at

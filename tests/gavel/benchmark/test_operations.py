@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gavel.benchmark.operations import Measured, operations
-from gavel.suite import Evaluator
+from gavel.settings.judging import Evaluator
 from tests.gavel.benchmark.conftest import START, answers, verdicts
 
 PRICED = {"backend": "openai_compatible", "base_url": "http://x", "model": "m"}

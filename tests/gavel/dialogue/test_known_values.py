@@ -17,7 +17,7 @@ from gavel.dialogue.figures import FIGURES, value
 from gavel.dialogue.loading import load_corpus
 from gavel.dialogue.multiwoz import evaluate
 from gavel.dialogue.predictions import Predictions, Turn, read_predictions
-from gavel.suite import DialogueOptions
+from gavel.settings.dialogue import DialogueOptions
 
 from .conftest import CONVLAB, MULTIWOZ, needs_convlab, needs_multiwoz
 

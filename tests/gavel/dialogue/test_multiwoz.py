@@ -10,7 +10,7 @@ from gavel.dialogue.corpus import Corpus
 from gavel.dialogue.multiwoz import Evaluation, evaluate
 from gavel.dialogue.predictions import Turn
 from gavel.errors import PredictionError
-from gavel.suite import DialogueOptions
+from gavel.settings.dialogue import DialogueOptions
 
 from .conftest import corpus_of, goal, predictions_of, turn
 

@@ -13,7 +13,8 @@ from gavel.fashion.goals import Goal, item_text
 from gavel.fashion.scripted import Scripts
 from gavel.fashion.simulate import Ground
 from gavel.fashion.vocabulary import Vocabulary, load_vocabulary
-from gavel.suite import Fashion, Suite, load_suite
+from gavel.settings.fashion import Fashion
+from gavel.suite import Suite, load_suite
 
 ROOT = Path(__file__).parents[3]
 PROMPTS = ROOT / "prompts" / "fashion"

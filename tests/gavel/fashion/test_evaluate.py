@@ -15,7 +15,8 @@ from gavel.fashion.evaluate import Cost, _busy, evaluate_system
 from gavel.fashion.goals import make_goals
 from gavel.fashion.simulate import Ground, simulate
 from gavel.inference.ledger import Ledger
-from gavel.suite import FashionSystem, Prices
+from gavel.settings.fashion import FashionSystem
+from gavel.settings.judging import Prices
 
 from .conftest import goal, said, searched, talk, wrote
 

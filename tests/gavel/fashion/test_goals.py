@@ -10,7 +10,7 @@ import pytest
 from gavel.errors import FashionError
 from gavel.fashion.goals import goal_of, item_text, joined, make_goals, parse_properties
 from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary, load_vocabulary
-from gavel.suite import Fashion, FashionCustomer
+from gavel.settings.fashion import Fashion, FashionCustomer
 
 
 def test_the_default_is_the_whole_data_set(vocabulary: Vocabulary) -> None:

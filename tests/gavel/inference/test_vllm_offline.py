@@ -12,7 +12,8 @@ from gavel.inference.request import Decoding, Message, Question
 from gavel.inference.vllm_offline import VLLMOffline, _parameters
 from gavel.judge.backends import judge_of
 from gavel.judge.rubric import load_rubric
-from gavel.suite import Evaluator, Suite, load_suite
+from gavel.settings.judging import Evaluator
+from gavel.suite import Suite, load_suite
 
 ROOT = Path(__file__).parents[3]
 SUITE = """

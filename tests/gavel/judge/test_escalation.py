@@ -9,7 +9,7 @@ import pytest
 
 from gavel.errors import SuiteError
 from gavel.judge.escalation import audited, escalated
-from gavel.suite import Escalation
+from gavel.settings.judging import Escalation
 
 SCHEMA = {
     "row_id": pl.String,

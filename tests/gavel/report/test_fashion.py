@@ -10,8 +10,8 @@ import pytest
 from gavel.agreement.bootstrap import Resampling
 from gavel.fashion.leaderboard import leaderboard
 from gavel.report.fashion import render_fashion
+from gavel.settings.fashion import Fashion
 from gavel.store.files import Store
-from gavel.suite import Fashion
 
 from ..fashion.test_leaderboard import row
 from .test_page import HOSTILE, Page, assert_harmless

@@ -18,7 +18,7 @@ from gavel.report.page import (
     render_record,
 )
 from gavel.report.quality import SCHEMA, quality
-from gavel.suite import Quality
+from gavel.settings.operation import Quality
 
 from .conftest import SCORES, UTC, VERDICTS, verdict
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gavel.report.quality import SCHEMA, Figures, bins, quality, warnings
-from gavel.suite import Quality
+from gavel.settings.operation import Quality
 
 from .conftest import SCORES, VERDICTS, verdict
 

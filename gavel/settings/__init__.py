@@ -1,0 +1,1 @@
+"""The sections of suite.yaml as typed models; gavel.suite reads the file."""
