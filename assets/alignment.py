@@ -23,7 +23,7 @@ from gavel.alignment.sample import changed_settings, sample
 from gavel.alignment.schema import FIGURES_VALID, LABELS_VALID, SAMPLE_VALID
 from gavel.alignment.sheets import write_sheets
 from gavel.store.files import Store
-from gavel.store.tables import write_batches
+from gavel.store.tables import write_table
 from gavel.suite import Suite
 from resources import ParquetStore
 
@@ -77,7 +77,7 @@ def _labels(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
     def labels(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         table = read_labels(suite, store.files)
         path = store.files.table("alignment/labels")
-        write_batches(path, table.schema, table.to_batches())
+        write_table(path, table)
         counted = counts(table)
         missing = [] if counted["usable"] else [missing_labels(suite)]
         return table_result(
@@ -110,7 +110,7 @@ def _sample(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         files = store.files
         table = sample(suite, files)
         path = files.table("alignment/sample")
-        write_batches(path, table.schema, table.to_batches())
+        write_table(path, table)
         folder = files.root / GROUP / "sheets"
         written = write_sheets(suite, files, table, folder)
         told = changed_settings(suite, table)
@@ -199,7 +199,7 @@ def _figures(
 ) -> Result:
     """Write the figures; say how to provide labels where there are none."""
     path = files.table("/".join(key.path))
-    write_batches(path, table.schema, table.to_batches())
+    write_table(path, table)
     labelled = {row_id for each in found for items in each.references.values() for row_id in items}
     missing = [] if found else [missing_labels(suite)]
     return table_result(

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from assets.judging import EVALUATOR_POOL
 from assets.tables import (
-    CODE_VERSION,
-    OWNERS,
     VALID_ROWS,
     Result,
     check_spec,
     declared_asset,
+    declared_spec,
+    requests_of,
     table_result,
     told_plainly,
     valid_rows,
@@ -47,8 +47,8 @@ from gavel.judge.releases import release_state, released_rubric
 from gavel.judge.rubric import Rubric
 from gavel.judge.tables import VOLATILE
 from gavel.report.benchmark import render_benchmark
-from gavel.store.files import Store, alone, replacing
-from gavel.store.tables import content_hash, row_count, write_batches
+from gavel.store.files import Store, alone, write_text
+from gavel.store.tables import content_hash, row_count, write_table
 from gavel.suite import Suite
 from resources import ParquetStore
 
@@ -158,8 +158,7 @@ def _verdicts(suite: Suite) -> dg.AssetsDefinition:
             path,
             volatile=VOLATILE,
             metadata={
-                "requests_sent": sum(attempt.asked.sent for attempt in judged),
-                "requests_saved": sum(attempt.asked.saved for attempt in judged),
+                **requests_of(judged),
                 "seconds": time.monotonic() - started,
             },
             checks=[
@@ -175,26 +174,25 @@ def _verdicts(suite: Suite) -> dg.AssetsDefinition:
 
 
 def _table(suite: Suite) -> dg.AssetsDefinition:
-    def spec(key: dg.AssetKey, description: str, kinds: set[str]) -> dg.AssetSpec:
-        return dg.AssetSpec(
-            key,
-            deps=[VERDICTS, dg.AssetKey(["alignment", "labels"])],
-            group_name=GROUP,
-            kinds=kinds,
-            owners=OWNERS,
-            code_version=CODE_VERSION,
-            description=description,
-        )
+    deps = [VERDICTS, dg.AssetKey(["alignment", "labels"])]
 
     @dg.multi_asset(
         name="benchmark_table",
         specs=[
-            spec(
+            declared_spec(
                 TABLE_KEY,
                 "Evaluators x figures with intervals and signatures; and the page with the picture.",
-                {"html", "parquet"},
+                group=GROUP,
+                kinds={"html", "parquet"},
+                deps=deps,
             ),
-            spec(COMPARISONS_KEY, "Paired tests of every two evaluators.", {"parquet"}),
+            declared_spec(
+                COMPARISONS_KEY,
+                "Paired tests of every two evaluators.",
+                group=GROUP,
+                kinds={"parquet"},
+                deps=deps,
+            ),
         ],
         check_specs=[check_spec(VALID_ROWS, TABLE_KEY, "Every row fits its schema")],
     )
@@ -209,21 +207,18 @@ def _table(suite: Suite) -> dg.AssetsDefinition:
                 labelled = _labelled(suite, files, rubric)
                 found = _contenders(suite, files, labelled)
                 rows += table_rows(labelled, found)
-                tests += comparison_rows(labelled, found, _resampling(suite))
+                tests += comparison_rows(labelled, found, Resampling.of(suite.alignment))
             made = pa.Table.from_pylist(rows, schema=TABLE)
             compared = pa.Table.from_pylist(tests, schema=COMPARISONS)
             path, tests_path = (
                 files.table(f"benchmark/{name}") for name in ("table", "comparisons")
             )
-            write_batches(path, TABLE, made.to_batches())
-            write_batches(tests_path, COMPARISONS, compared.to_batches())
+            write_table(path, made)
+            write_table(tests_path, compared)
             page = files.root / "benchmark" / "table.html"
             labelled_records = row_count(files.existing("benchmark/records"))
             missing = "" if labelled_records else missing_labels(suite)
-            with replacing(page) as temporary:
-                temporary.write_text(
-                    render_benchmark(suite.name, made, compared, missing), encoding="utf-8"
-                )
+            write_text(page, render_benchmark(suite.name, made, compared, missing))
         return (
             table_result(
                 TABLE_KEY.path,
@@ -254,11 +249,6 @@ def _rubrics(suite: Suite, files: Store) -> list[Rubric]:
     ]
 
 
-def _resampling(suite: Suite) -> Resampling:
-    settings = suite.alignment
-    return Resampling(settings.resamples, settings.confidence, settings.seed)
-
-
 def _labelled(suite: Suite, files: Store, rubric: Rubric) -> Labelled:
     path = files.existing("benchmark/records")
     records = pl.read_parquet(path).filter(pl.col("task") == rubric.task)
@@ -278,7 +268,7 @@ def _contenders(suite: Suite, files: Store, labelled: Labelled) -> list[Contende
             if set(verdicts["row_id"]) == set(labelled.records["row_id"]):
                 judged[name] = verdicts
                 answers[name] = answers_of(files, name, task, verdicts)
-    return contenders(suite, labelled, judged, answers, _resampling(suite))
+    return contenders(suite, labelled, judged, answers, Resampling.of(suite.alignment))
 
 
 def _standings(rows: list[dict[str, Any]]) -> str:

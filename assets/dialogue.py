@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow as pa
 
 from assets.signatures import dialogue_signature, made_from, ranking_signature
 from assets.tables import (
-    CODE_VERSION,
-    OWNERS,
     VALID_ROWS,
     Result,
     check_spec,
     declared_asset,
+    declared_spec,
     table_result,
     told_plainly,
     valid_rows,
@@ -27,9 +25,9 @@ from gavel.dialogue.ratings import read_ratings
 from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
 from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
 from gavel.settings.dialogue import Dialogue
-from gavel.store.files import Store, alone, replacing
+from gavel.store.files import alone, write_text
 from gavel.store.manifests import Manifest
-from gavel.store.tables import write_batches
+from gavel.store.tables import write_table
 from gavel.suite import Suite
 from resources import ParquetStore
 
@@ -122,7 +120,7 @@ def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
             **{page_name(name): made.render(name) for name in shown},
         }
         for name, text in texts.items():
-            _write(folder / f"{name}.html", text)
+            write_text(folder / f"{name}.html", text)
         for page in folder.glob("*.html"):
             if page.stem not in texts:
                 page.unlink()
@@ -137,26 +135,23 @@ def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
 
 
 def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
-    def spec(key: dg.AssetKey, description: str, kinds: set[str]) -> dg.AssetSpec:
-        return dg.AssetSpec(
-            key,
-            deps=[RESULTS],
-            group_name=GROUP,
-            kinds=kinds,
-            owners=OWNERS,
-            code_version=CODE_VERSION,
-            description=description,
-        )
-
     @dg.multi_asset(
         name="dialogue_leaderboard",
         specs=[
-            spec(
+            declared_spec(
                 LEADERBOARD,
                 "Systems x figures with intervals, published figures and signatures; and its page.",
-                {"html", "parquet"},
+                group=GROUP,
+                kinds={"html", "parquet"},
+                deps=[RESULTS],
             ),
-            spec(COMPARISONS, "Paired tests of every two systems by every figure.", {"parquet"}),
+            declared_spec(
+                COMPARISONS,
+                "Paired tests of every two systems by every figure.",
+                group=GROUP,
+                kinds={"parquet"},
+                deps=[RESULTS],
+            ),
         ],
         check_specs=[check_spec(VALID_ROWS, LEADERBOARD, "Every row fits its schema")],
     )
@@ -171,21 +166,21 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
             results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
             outdated = _outdated(suite, settings, results)
             standings, comparisons = leaderboard(settings, results, ratings, outdated)
-            paths = {
-                name: _written(files, f"dialogue/{name}", table)
-                for name, table in (("leaderboard", standings), ("comparisons", comparisons))
-            }
+            path = files.table("dialogue/leaderboard")
+            tests_path = files.table("dialogue/comparisons")
+            write_table(path, standings)
+            write_table(tests_path, comparisons)
             page = files.root / "dialogue" / "leaderboard.html"
-            _write(page, render_leaderboard(suite.name, standings, comparisons))
+            write_text(page, render_leaderboard(suite.name, standings, comparisons))
         return (
             table_result(
                 LEADERBOARD.path,
-                paths["leaderboard"],
+                path,
                 metadata={"systems": len(results), "page": dg.MetadataValue.path(str(page))},
-                checks=[valid_rows(paths["leaderboard"], STANDINGS_VALID)],
+                checks=[valid_rows(path, STANDINGS_VALID)],
                 manifest=Manifest(signature, context.run.run_id),
             ),
-            table_result(COMPARISONS.path, paths["comparisons"]),
+            table_result(COMPARISONS.path, tests_path),
         )
 
     return ranked
@@ -199,14 +194,3 @@ def _outdated(suite: Suite, settings: Dialogue, results: Sequence[Path]) -> set[
         for path in results
         if made_from(path) != dialogue_signature(suite, settings, path.stem, content)
     }
-
-
-def _written(files: Store, name: str, table: pa.Table) -> Path:
-    path = files.table(name)
-    write_batches(path, table.schema, table.to_batches())
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -1,6 +1,7 @@
 """The fashion assistant benchmark: data made step by step, results by language and system, the leaderboard."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,12 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from assets.tables import (
-    CODE_VERSION,
-    OWNERS,
     VALID_ROWS,
     Result,
     by_partition,
     check_spec,
     declared_asset,
+    declared_spec,
     equality,
     table_result,
     told_plainly,
@@ -161,16 +161,7 @@ def _data(suite: Suite, settings: Fashion) -> list[dg.AssetsDefinition]:
 def _language(suite: Suite, settings: Fashion) -> dg.AssetsDefinition:
     partitions = _languages(settings)
 
-    def spec(key: dg.AssetKey, description: str) -> dg.AssetSpec:
-        return dg.AssetSpec(
-            key,
-            deps=[SIMULATED, VERIFIED],
-            group_name=GROUP,
-            kinds={"parquet"},
-            owners=OWNERS,
-            code_version=CODE_VERSION,
-            description=description,
-        )
+    spec = partial(declared_spec, group=GROUP, kinds={"parquet"}, deps=[SIMULATED, VERIFIED])
 
     @dg.multi_asset(
         name="fashion_language",

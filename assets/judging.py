@@ -19,6 +19,7 @@ from assets.tables import (
     check_spec,
     declared_asset,
     equality,
+    requests_of,
     table_result,
     valid_rows,
     warning,
@@ -404,8 +405,7 @@ def _figures(attempts: Sequence[Judged], seconds: float, path: Path) -> dict[str
     )
     rows = sum(judged.rows for judged in attempts)
     return {
-        "requests_sent": sum(judged.asked.sent for judged in attempts),
-        "requests_saved": sum(judged.asked.saved for judged in attempts),
+        **requests_of(attempts),
         "retries": sum(judged.asked.retries for judged in attempts),
         "records_per_second": rows / seconds if seconds and rows else None,
         **answers,

@@ -1,5 +1,6 @@
 """Stage `logs`: source rows verbatim, the canonical records among them, and the rejected rest."""
 
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -7,13 +8,12 @@ import dagster as dg
 from assets.partitions import daily
 from assets.signatures import ingest_signature
 from assets.tables import (
-    CODE_VERSION,
-    OWNERS,
     VALID_ROWS,
     Result,
     by_partition,
     check_spec,
     declared_asset,
+    declared_spec,
     equality,
     table_result,
     told_plainly,
@@ -60,27 +60,13 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
             manifest=Manifest(signature, context.run.run_id),
         )
 
+    spec = partial(declared_spec, group="logs", kinds={"duckdb", "parquet"}, deps=[RAW])
+
     @dg.multi_asset(
         name="clean_logs",
         specs=[
-            dg.AssetSpec(
-                CLEAN,
-                deps=[RAW],
-                group_name="logs",
-                kinds={"duckdb", "parquet"},
-                owners=OWNERS,
-                code_version=CODE_VERSION,
-                description="Canonical records: one turn each, typed, with unknown columns kept.",
-            ),
-            dg.AssetSpec(
-                REJECTED,
-                deps=[RAW],
-                group_name="logs",
-                kinds={"duckdb", "parquet"},
-                owners=OWNERS,
-                code_version=CODE_VERSION,
-                description="Rows that are no record, with every reason that holds, verbatim.",
-            ),
+            spec(CLEAN, "Canonical records: one turn each, typed, with unknown columns kept."),
+            spec(REJECTED, "Rows that are no record, with every reason that holds, verbatim."),
         ],
         check_specs=by_partition(
             [

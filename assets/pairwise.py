@@ -15,19 +15,20 @@ from assets.tables import (
     Result,
     check_spec,
     declared_asset,
+    requests_of,
     table_result,
     valid_rows,
 )
 from gavel.agreement.bootstrap import Resampling
 from gavel.benchmark.pairs import read_pairs
-from gavel.benchmark.ranking import RANKING, RANKING_VALID, ranking
+from gavel.benchmark.ranking import RANKING_VALID, ranking
 from gavel.benchmark.records import benchmark_judge, judge_records
 from gavel.judge.releases import released_rubric
 from gavel.judge.tables import VOLATILE, verdict_check
 from gavel.report.ranking import render_ranking
 from gavel.settings.trust import PAIRWISE
-from gavel.store.files import alone, replacing
-from gavel.store.tables import content_hash, write_batches
+from gavel.store.files import alone, write_text
+from gavel.store.tables import content_hash, write_table
 from gavel.suite import Suite
 from resources import ParquetStore
 
@@ -71,9 +72,8 @@ def _pairs(file: Path) -> dg.AssetsDefinition:
         kinds={"parquet"},
     )
     def pairs(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
-        table = read_pairs(file)
         path = store.files.table("benchmark/pairs")
-        write_batches(path, table.schema, table.to_batches())
+        write_table(path, read_pairs(file))
         return table_result(PAIRS.path, path)
 
     return pairs
@@ -109,10 +109,7 @@ def _preferences(suite: Suite) -> dg.AssetsDefinition:
             path,
             volatile=VOLATILE,
             rubric=rubric,
-            metadata={
-                "requests_sent": sum(attempt.asked.sent for attempt in judged),
-                "requests_saved": sum(attempt.asked.saved for attempt in judged),
-            },
+            metadata=requests_of(judged),
             checks=[valid_rows(path, verdict_check(rubric))],
         )
 
@@ -140,16 +137,11 @@ def _ranking(suite: Suite) -> dg.AssetsDefinition:
                 for name in comparers(suite)
                 if (said := files.table("benchmark/preferences", name)).exists()
             }
-            settings = suite.alignment
             table = ranking(
-                questions,
-                verdicts,
-                content_hash(pairs_path),
-                Resampling(settings.resamples, settings.confidence, settings.seed),
+                questions, verdicts, content_hash(pairs_path), Resampling.of(suite.alignment)
             )
-            write_batches(path, RANKING, table.to_batches())
-            with replacing(page) as temporary:
-                temporary.write_text(render_ranking(suite.name, table), encoding="utf-8")
+            write_table(path, table)
+            write_text(page, render_ranking(suite.name, table))
         return table_result(
             RANKED.path,
             path,

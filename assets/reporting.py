@@ -15,9 +15,9 @@ from gavel.report.day import day_report, record_pages
 from gavel.report.page import render_day
 from gavel.report.validity import EVENTS_VALID
 from gavel.store.bucket import shown
-from gavel.store.files import replacing
+from gavel.store.files import write_text
 from gavel.store.manifests import Manifest, signature_hash, write_manifest
-from gavel.store.tables import write_batches
+from gavel.store.tables import write_table
 from gavel.suite import Suite
 from resources import ParquetStore
 
@@ -54,7 +54,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         ]
         table = events(day, by_task, [_publication(note) for note in notes])
         path = files.table("audit/events", day)
-        write_batches(path, table.schema, table.to_batches())
+        write_table(path, table)
         kinds = table.column("kind").value_counts().to_pylist()
         return table_result(
             EVENTS.path,
@@ -87,10 +87,8 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         path = files.root / "report" / f"{day}.html"
         for task in tasks:
             for row_id, page in record_pages(suite, files, day, task):
-                with replacing(path.with_suffix("") / f"{row_id}.html") as temporary:
-                    temporary.write_text(page, encoding="utf-8")
-        with replacing(path) as temporary:
-            temporary.write_text(render_day(gathered), encoding="utf-8")
+                write_text(path.with_suffix("") / f"{row_id}.html", page)
+        write_text(path, render_day(gathered))
         broken = [e for e in gathered.equalities if not e.holds]
         check = dg.AssetCheckResult(
             check_name="nothing_is_lost",

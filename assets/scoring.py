@@ -31,7 +31,14 @@ from gavel.report.tiers import tier_figures
 from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
 from gavel.store.manifests import Manifest
-from gavel.store.tables import content_hash, count_rows, fetch, quoted, row_count, write_batches
+from gavel.store.tables import (
+    content_hash,
+    count_rows,
+    fetch,
+    quoted,
+    row_count,
+    write_table,
+)
 from gavel.store.warehouse import About
 from gavel.suite import Suite
 from resources import ParquetStore, PublishedScores
@@ -182,7 +189,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         day, files = context.partition_key, store.files
         table = _quality(suite, files, task, day)
         path = files.table(f"{task}/quality", day)
-        write_batches(path, table.schema, table.to_batches())
+        write_table(path, table)
         figures = Figures(table)
         plotted = {
             **{

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from assets.processes import note_process
 from gavel.columns import describe
 from gavel.errors import EvaluatorOutage, GavelError
+from gavel.judge.evaluate import Judged
 from gavel.judge.rubric import Rubric
 from gavel.store.bucket import shown
 from gavel.store.manifests import Manifest, signature_hash, write_manifest
@@ -176,6 +177,26 @@ def declared_asset(
     return decorate
 
 
+def declared_spec(
+    key: dg.AssetKey,
+    description: str,
+    *,
+    group: str,
+    kinds: set[str],
+    deps: Sequence[dg.AssetKey],
+) -> dg.AssetSpec:
+    """One of several assets that one computation makes, declared as every asset of the graph is."""
+    return dg.AssetSpec(
+        key,
+        description=description,
+        group_name=group,
+        kinds=kinds,
+        owners=OWNERS,
+        code_version=CODE_VERSION,
+        deps=list(deps),
+    )
+
+
 def check_spec(
     name: str, asset: dg.AssetKey, description: str, *, blocking: bool = True
 ) -> dg.AssetCheckSpec:
@@ -200,6 +221,14 @@ def by_partition(
             )
             for spec in checks
         ]
+
+
+def requests_of(attempts: Sequence[Judged]) -> dict[str, int]:
+    """How many requests the attempts at a table of verdicts took and saved, as metadata."""
+    return {
+        "requests_sent": sum(attempt.asked.sent for attempt in attempts),
+        "requests_saved": sum(attempt.asked.saved for attempt in attempts),
+    }
 
 
 def told_plainly(compute: Callable[P, T]) -> Callable[P, T]:

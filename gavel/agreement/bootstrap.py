@@ -16,6 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from gavel.settings.dialogue import Dialogue
+from gavel.settings.fashion import Fashion
+from gavel.settings.trust import Alignment
+
 Floats: TypeAlias = NDArray[np.float64]
 Features: TypeAlias = "Floats | sparse.csr_array[Any]"
 """One row a cluster (or record), one column a thing that is summed."""
@@ -41,6 +45,11 @@ class Resampling:
     resamples: int = 2000
     confidence: float = 0.95
     seed: int = 7
+
+    @classmethod
+    def of(cls, settings: Alignment | Dialogue | Fashion) -> Resampling:
+        """As a section of suite.yaml says."""
+        return cls(settings.resamples, settings.confidence, settings.seed)
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,7 @@ class Evidence:
     @cached_property
     def resampling(self) -> Resampling:
         """How intervals are made."""
-        settings = self.suite.alignment
-        return Resampling(settings.resamples, settings.confidence, settings.seed)
+        return Resampling.of(self.suite.alignment)
 
     @property
     def fields(self) -> list[str]:

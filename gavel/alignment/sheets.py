@@ -16,7 +16,7 @@ from gavel.alignment.files import read_file
 from gavel.alignment.population import rows_by_id, scored_rubrics
 from gavel.errors import LabelError
 from gavel.judge.rubric import Rubric
-from gavel.store.files import Store, replacing
+from gavel.store.files import Store, write_text
 from gavel.suite import Suite
 
 SHOWN = ("language", "prompt", "response", "source_text", "reference")
@@ -55,8 +55,7 @@ def write_sheets(suite: Suite, store: Store, sample: pa.Table, folder: Path) -> 
                 "take it in and move it away first"
             )
     for path, text in written.items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="")
+        write_text(path, text)
     return list(written)
 
 

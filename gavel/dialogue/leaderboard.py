@@ -117,7 +117,7 @@ def _standings(
     for figure in FIGURES:
         if figure.track != track:
             continue
-        estimated = estimate(figure, rows, _resampling(settings))
+        estimated = estimate(figure, rows, Resampling.of(settings))
         if estimated.value is None and estimated.n == 0 and figure.name in _OPTIONAL:
             continue
         found.append(
@@ -136,10 +136,6 @@ def _standings(
     return found
 
 
-def _resampling(settings: Dialogue) -> Resampling:
-    return Resampling(settings.resamples, settings.confidence, settings.seed)
-
-
 _OPTIONAL = ("bleu_text", "entity_consistency")
 
 
@@ -156,7 +152,7 @@ def _comparisons(
             continue
         pairs = []
         for one, other in combinations(sorted(by_id), 2):
-            compared = compare(figure, by_id[one], by_id[other], _resampling(settings))
+            compared = compare(figure, by_id[one], by_id[other], Resampling.of(settings))
             if compared is not None:
                 pairs.append({"first": one, "second": other, **vars(compared)})
         corrected = holm([pair["p"] for pair in pairs])
@@ -174,7 +170,7 @@ def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
             "track": "human",
             "reading": "people",
             "scale": "1-5",
-            **vars(rate(items, _resampling(settings))),
+            **vars(rate(items, Resampling.of(settings))),
             "published": None,
             "outdated": False,
             "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"

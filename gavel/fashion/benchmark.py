@@ -35,8 +35,8 @@ from gavel.fashion.simulate import Ground, Progress, simulate
 from gavel.fashion.translate import scripted_translator, subset, translate
 from gavel.fashion.vocabulary import ENGLISH
 from gavel.inference.ledger import Ledger
-from gavel.store.files import Store, replacing
-from gavel.store.tables import content_hash, write_batches
+from gavel.store.files import Store, write_text
+from gavel.store.tables import content_hash, write_table
 from gavel.text.bertscore import (
     MISSING,
     available,
@@ -226,10 +226,9 @@ def write_leaderboard(bench: Bench) -> tuple[Path, int]:
     ]
     found = [path for path in paths if path.exists()]
     rows = [row for path in found for row in _rows(path)]
-    resampling = Resampling(settings.resamples, settings.confidence, settings.seed)
-    table = leaderboard(rows, resampling)
+    table = leaderboard(rows, Resampling.of(settings))
     path = bench.store.table("fashion/leaderboard")
-    write_batches(path, table.schema, table.to_batches())
+    write_table(path, table)
     return path, len(found)
 
 
@@ -291,9 +290,7 @@ def _sample(
     for c in sorted(chosen, key=lambda c: c.goal.id):
         told = ("" if language == ENGLISH else _told(english[c.goal.id]), _told(c))
         writer.writerow([_safe(cell) for cell in (c.goal.id, language, "", "", c.goal.text, *told)])
-    path = bench.store.root / "fashion" / "to_verify" / f"{language}.csv"
-    with replacing(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+    write_text(bench.store.root / "fashion" / "to_verify" / f"{language}.csv", text.getvalue())
 
 
 def _told(conversation: Conversation) -> str:
@@ -326,5 +323,5 @@ def _write(
     table = pa.Table.from_pylist(
         [{f.name: row.get(f.name) for f in schema} for row in rows], schema
     )
-    write_batches(path, schema, table.to_batches())
+    write_table(path, table)
     return path

@@ -66,6 +66,16 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8 to `path`, whole, with its line ends as they are.
+
+    Raises:
+        StoreError: see `replacing`.
+    """
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
 def _unlink_abandoned(temporary: Path) -> None:
     try:
         with temporary.open("rb") as file:

@@ -76,6 +76,11 @@ def write_batches(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatc
     return rows
 
 
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write `table` as the whole content of `path`; see `write_batches`."""
+    write_batches(path, table.schema, table.to_batches())
+
+
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of ROW_GROUP; readers cut theirs wherever blocks and threads end."""
     pending: list[pa.RecordBatch] = []
