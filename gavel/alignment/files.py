@@ -78,7 +78,7 @@ def read_file(path: Path, columns: Mapping[str, str]) -> Iterator[Cell]:
         rows = list(_rows(path))
     except UnicodeDecodeError as error:
         raise LabelError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from error
-    except (OSError, csv.Error, orjson.JSONDecodeError, pa.ArrowException) as error:
+    except (OSError, orjson.JSONDecodeError, pa.ArrowException) as error:
         raise LabelError(f"{path}: cannot be read as {path.suffix[1:]} ({error})") from error
     yield from _cells(str(path), rows, columns)
 
@@ -130,14 +130,8 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    text = path.read_text(encoding="utf-8-sig")
-    # A spreadsheet of another country separates by semicolons.
-    first = text.split("\n", 1)[0]
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ","
-    )
     header: list[str] | None = None
-    for fields in reader:
+    for line, fields in _csv_fields(path):
         if not any(field.strip() for field in fields):
             continue
         if header is None:
@@ -148,7 +142,26 @@ def _csv(path: Path) -> Iterator[Row]:
                 )
         else:
             whole = len(fields) == len(header)
-            yield reader.line_num, dict(zip(header, fields, strict=True)) if whole else None
+            yield line, dict(zip(header, fields, strict=True)) if whole else None
+
+
+def _csv_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, each with the line that it ends on."""
+    text = path.read_text(encoding="utf-8-sig")
+    # A spreadsheet of another country separates by semicolons.
+    first = text.split("\n", 1)[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    begin = 1
+    try:
+        for fields in reader:
+            yield reader.line_num, fields
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise LabelError(
+            f"{path}: cannot be read as csv: of the row that begins on line {begin}, {error}; a field that holds "
+            'a quote stands in quotes itself, and has its own doubled: "a ""b"" c"'
+        ) from error
 
 
 def _object(line: bytes) -> Mapping[str, Any] | None:

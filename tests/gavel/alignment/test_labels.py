@@ -127,6 +127,8 @@ def test_columns_of_other_names_and_a_table_of_the_warehouse(write: Write, tmp_p
         ),
         ("a.csv", "row_id,help,help\nx,3,4\n", "has two columns 'help'"),
         ("a.csv", "row_id\n" + "x" * 2_000_000, "cannot be read as csv"),
+        ("a.csv", f'row_id,help\n{ONE},3\n{TWO},"4\n', "row that begins on line 3, unexpected end"),
+        ("a.csv", '"row_id,help\n', "row that begins on line 1, unexpected end"),
         ("a.json", "{", "cannot be read as json"),
         ("a.parquet", "no parquet", "cannot be read as parquet"),
     ],
