@@ -7,6 +7,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assets.processes import STARTED_AGAIN
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -56,6 +57,7 @@ def alignment_jobs() -> list[Any]:
         dg.define_asset_job(
             ALIGN,
             selection=[f"{GROUP}/{name}" for name in ("labels", "metrics", "calibration")],
+            tags=STARTED_AGAIN,
             description="Read people's labels and hold the evaluator against them.",
         ),
     ]

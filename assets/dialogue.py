@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 
+from assets.processes import STARTED_AGAIN
 from assets.signatures import dialogue_signature, made_from, ranking_signature
 from assets.tables import (
     VALID_ROWS,
@@ -56,11 +57,13 @@ def dialogue_jobs(suite: Suite) -> list[Any]:
         dg.define_asset_job(
             EVALUATE,
             selection=dg.AssetSelection.groups(GROUP),
+            tags=STARTED_AGAIN,
             description="Evaluate one system's predictions, and make the leaderboard anew.",
         ),
         dg.define_asset_job(
             RANK,
             selection=dg.AssetSelection.assets(LEADERBOARD, COMPARISONS),
+            tags=STARTED_AGAIN,
             description="Make the leaderboard anew, from the results as they are.",
         ),
     ]

@@ -11,6 +11,14 @@ import dagster as dg
 PROCESS_TAG = "gavel/process"
 """The tag of a run that names the machine, the process on it, and when that process started."""
 
+STARTED_AGAIN = {
+    "dagster/max_retries": "2",
+    "dagster/retry_strategy": "ALL_STEPS",
+    "dagster/retry_on_asset_or_op_failure": "false",
+}
+"""Tags of a job whose run Dagster starts again when its process was killed, and not when it failed by itself: what
+was wrong would be so again. The runs of the daily evaluation need none: `failed_partitions` tries those again."""
+
 _FIRST_STEP = 60.0
 """Seconds from the start of a run within which its first step has begun; a fraction of one is usual."""
 _EXECUTED = [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]

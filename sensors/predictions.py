@@ -3,7 +3,8 @@
 A tick compares what each system's results say they were made from (predictions, corpus, options) with
 what is there. It looks at names, sizes and times of files, and reads one only where those have changed.
 Each state of the world is asked for once: the run key holds what is wanted and what it would replace. A
-system that was asked for and is not made has a run at work, or one that failed, and waits for a change.
+system that was asked for and is not made has a run at work, or one that failed, and waits for a change; a run
+whose process was killed is started again by Dagster.
 """
 
 import json

@@ -23,8 +23,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
+from assets.dialogue import EVALUATE
+from assets.processes import PROCESS_TAG
 from tests.e2e.conftest import ROOT, Project
 from tests.e2e.test_daily import row
 from tests.endpoint import Ask, Endpoint, Reply, valid
@@ -149,11 +152,11 @@ class Unattended:
             }
         )
 
-    def wait(self, what: str, done: Callable[[], bool]) -> None:
+    def wait(self, what: str, done: Callable[[], bool], every: float = 0.5) -> None:
         deadline = time.monotonic() + PATIENCE
         while not done():
             assert time.monotonic() < deadline, f"{what} did not happen; runs: {self.runs()[:30]}"
-            time.sleep(0.5)
+            time.sleep(every)
 
     def quiet(self) -> bool:
         return all(status in ("SUCCESS", "FAILURE") for _, _, status in self.runs())
@@ -220,15 +223,20 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-@pytest.fixture
-def unattended(project: Project, storage: str) -> Iterator[Unattended]:
-    folder = project.folder
-    home = folder / ".dagster"
+def make_home(project: Project, storage: str = "") -> Path:
+    """DAGSTER_HOME of `project`, set up as `make setup` does it."""
+    home = project.folder / ".dagster"
     home.mkdir()
     for name in ("definitions.py", "workspace.yaml"):
-        shutil.copy(ROOT / name, folder / name)
+        shutil.copy(ROOT / name, project.folder / name)
     written = (ROOT / "dagster.yaml").read_text(encoding="utf-8") + storage
     (home / "dagster.yaml").write_text(written, encoding="utf-8")
+    return home
+
+
+@pytest.fixture
+def unattended(project: Project, storage: str) -> Iterator[Unattended]:
+    make_home(project, storage)
     with Endpoint(valid) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
@@ -349,3 +357,39 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     under_way = 2 * unattended.project.suite.shards
     assert before + 40 <= endpoint.total <= before + 40 + under_way
     unattended.wait("the end of every run", unattended.quiet)
+
+
+def test_a_benchmark_whose_process_is_killed_is_started_again(project: Project) -> None:
+    home = make_home(project)
+    sample = ROOT / "sample" / "dialogue"
+    (project.folder / "predictions").mkdir()
+    shutil.copy(sample / "predictions" / "careful.json", project.folder / "predictions")
+    project.write_suite(
+        dialogue={
+            "corpus": str(sample / "corpus"),
+            "predictions": "predictions",
+            "resamples": 10_000,
+        },
+        automation={"interval": 1},
+    )
+
+    def killed() -> bool:
+        for run in instance.get_runs(
+            dg.RunsFilter(job_name=EVALUATE, statuses=[dg.DagsterRunStatus.STARTED])
+        ):
+            if PROCESS_TAG in run.tags:
+                os.kill(int(run.tags[PROCESS_TAG].split()[1]), signal.SIGKILL)
+                return True
+        return False
+
+    with Endpoint(valid) as endpoint, dg.DagsterInstance.from_config(str(home)) as instance:
+        unattended = Unattended(project, endpoint)
+        try:
+            unattended.start()
+            unattended.wait("the start of an evaluation", killed, every=0.02)
+            unattended.wait("the leaderboard", project.store.table("dialogue/leaderboard").exists)
+            unattended.wait("the end of every run", unattended.quiet)
+            found = [status for job, _, status in unattended.runs() if job == EVALUATE]
+        finally:
+            unattended.stop()
+    assert found == ["SUCCESS", "FAILURE"], "newest first"
