@@ -24,6 +24,8 @@ MISSING = "the extra `bertscore` is not installed; pip install 'gavel[bertscore]
 _LONGEST = 512
 """Tokens of a text at most, where neither the tokenizer nor the model says so."""
 _KEPT_REFERENCES = 20_000
+_LEAST_FULL = 0.9
+"""The shortest text of a batch, as a share of the longest."""
 _PAIRS = 1_024
 """Pairs matched at once; their lengths are alike."""
 
@@ -192,7 +194,11 @@ class BertScorer:
         with torch.inference_mode():
             while order:
                 longest = len(ids[order[0]])
-                batch, order = order[: (many := max(1, self._tokens // longest))], order[many:]
+                many = max(1, self._tokens // longest)
+                # What is added to a short text to make it as long as the others costs as much as text.
+                shorter = (n for n, at in enumerate(order) if len(ids[at]) < _LEAST_FULL * longest)
+                many = min(many, next(shorter, many))
+                batch, order = order[:many], order[many:]
                 padded = torch.full((len(batch), longest), pad, dtype=torch.long)
                 mask = torch.zeros((len(batch), longest), dtype=torch.long)
                 for row, place in enumerate(batch):
