@@ -111,7 +111,7 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
         return replace(valid(ask), once=killed if endpoint.total > GIVEN else None)
 
     with Endpoint(held) as endpoint, dg.DagsterInstance.from_config(str(home)) as instance:
-        instance.event_log_storage.set_concurrency_slots("evaluator", 2)
+        instance.event_log_storage.set_concurrency_slots("evaluator", SHARDS)
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         project.write_suite(
             first_day=DAY_1,

@@ -58,8 +58,51 @@ def test_the_launcher_of_the_chart_takes_its_values() -> None:
     }
     checked = process_config(launcher.K8sRunLauncher.config_type(), given)
     assert checked.success, checked.errors
-    pools = values["additionalInstanceConfig"]["concurrency"]
-    assert pools == {"pools": {"granularity": "run", "default_limit": 1}}
+
+
+def test_the_instance_of_the_chart_is_one_that_dagster_makes(tmp_path: Path) -> None:
+    """The parts of dagster.yaml that the chart makes of the values, as Dagster reads them."""
+    values = settings("kubernetes/values.yaml")
+    daemon, limits = values["dagsterDaemon"], values["concurrency"]
+    assert not daemon["runCoordinator"]["enabled"], "the chart then writes none, and Dagster queues"
+    made = {
+        "concurrency": {
+            "pools": {
+                "granularity": limits["pools"]["granularity"],
+                "default_limit": limits["pools"]["defaultLimit"],
+            },
+            "runs": {"max_concurrent_runs": limits["runs"]["maxConcurrentRuns"]},
+        },
+        "run_monitoring": {
+            "enabled": daemon["runMonitoring"]["enabled"],
+            "start_timeout_seconds": daemon["runMonitoring"]["startTimeoutSeconds"],
+            "poll_interval_seconds": daemon["runMonitoring"]["pollIntervalSeconds"],
+        },
+        "run_retries": {"enabled": daemon["runRetries"]["enabled"]},
+        "telemetry": values["telemetry"],
+    }
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        found = instance.get_concurrency_config()
+        assert found.pool_config.default_pool_limit == 1
+        assert found.run_queue_config is not None
+        assert found.run_queue_config.max_concurrent_runs == 80
+        assert instance.run_retries_enabled
+        assert instance.run_retries_max_retries == 0, "jobs say by their tags which may be retried"
+
+
+def test_what_reads_the_data_has_the_identity_and_the_volume() -> None:
+    """The chart gives runs the service account and the security context of the code's deployment."""
+    values = settings("kubernetes/values.yaml")["dagster-user-deployments"]
+    assert "iam.gke.io/gcp-service-account" in values["serviceAccount"]["annotations"]
+    (deployment,) = values["deployments"]
+    group = deployment["podSecurityContext"]["fsGroup"]
+    assert f"useradd --uid {group} " in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    claim = settings("kubernetes/cache.yaml")
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    pod = settings("kubernetes/suite.yaml")["run_tags"]["judge"]["dagster-k8s/config"]
+    (volume,) = pod["pod_spec_config"]["volumes"]
+    assert volume["persistent_volume_claim"]["claim_name"] == claim["metadata"]["name"]
 
 
 def test_the_instance_over_celery_is_one_that_dagster_makes(
