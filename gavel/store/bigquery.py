@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ _TYPES = {
     "timestamp[us, tz=UTC]": "TIMESTAMP",
 }
 _ALIASES = {"STRUCT": "RECORD", "INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN"}
+_RESENT = 3
+"""How often a part of an upload is sent again, each try for its share of PATIENCE."""
 _STAGED_FOR_DAYS = 1
 """Days after which BigQuery itself deletes what a killed publication staged."""
 _NOTHING = About()
@@ -70,7 +73,13 @@ def told(place: str, kind: type[GavelError]) -> Iterator[None]:
         MissingExtra: the packages are not installed.
     """
     try:
-        from google.api_core.exceptions import ClientError, Forbidden, GoogleAPIError, NotFound
+        from google.api_core.exceptions import (
+            ClientError,
+            Conflict,
+            Forbidden,
+            GoogleAPIError,
+            NotFound,
+        )
         from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
         from google.cloud import bigquery  # noqa: F401
         from requests.exceptions import RequestException
@@ -88,8 +97,16 @@ def told(place: str, kind: type[GavelError]) -> Iterator[None]:
             "or a workload identity, with the roles in docs/cloud.md"
         ) from error
     except ClientError as error:
+        if isinstance(error, Conflict) or "concurrent update" in str(error):
+            raise kind(
+                f"{place}: another has changed it at the same time, and what that wrote stands ({_short(error)}); "
+                "run again"
+            ) from error
         raise kind(f"{place}: BigQuery refuses it: {_short(error)}") from error
-    except (GoogleAPIError, GoogleAuthError, RequestException, ConnectionError) as error:
+    except (
+        *(GoogleAPIError, GoogleAuthError),
+        *(RequestException, ConnectionError, TimeoutError),
+    ) as error:
         raise kind(
             f"{place}: BigQuery cannot be reached within {PATIENCE:.0f} s ({_short(error)}); what was there stays "
             "as it was; run again when it is back"
@@ -115,7 +132,19 @@ def run(
 
 def rows(job: Any) -> Any:
     """The rows of `job`, once it is done."""
-    return job.result(retry=patient(), job_retry=None)
+    _wait(job)
+    return job.result(retry=patient(), job_retry=None, timeout=PATIENCE)
+
+
+def _wait(job: Any) -> None:
+    """Wait until `job` is done, however long it takes, as long as BigQuery answers.
+
+    The library's own wait has a bound for all of it, or none for a server that takes a request and says nothing.
+    """
+    pause = 0.05
+    while not job.done(retry=patient(), timeout=PATIENCE):
+        time.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 def arrow(client: Any, found: Any) -> Iterator[pa.RecordBatch]:
@@ -142,11 +171,11 @@ def _storage(client: Any) -> Any:
     return bigquery_storage.BigQueryReadClient(credentials=client._credentials)
 
 
-def patient() -> Any:
+def patient(seconds: float | None = None) -> Any:
     """Try again what may be tried again, for so long."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-    return DEFAULT_RETRY.with_timeout(PATIENCE)
+    return DEFAULT_RETRY.with_timeout(PATIENCE if seconds is None else seconds)
 
 
 def label(text: str) -> str:
@@ -199,8 +228,9 @@ class BigQueryWarehouse:
                 made = self._described(name, columns, clustered_by, labels)
                 made.description = f"The {task} {holds} of every published day; valid ones only"
                 _admit_table(client, made, columns)
-            staged = self._stage(client, f"{task}_{day.replace('-', '')}", table, fields, labels)
+            staged = f"{self.project}.{self.dataset}_restricted.staged_{task}_{day.replace('-', '')}_{uuid.uuid4().hex}"
             try:
+                _stage(client, staged, table, fields, labels)
                 replaced = "".join(
                     _replace(name, staged, day, columns)
                     for name, columns in ((scores, open_to_all), (texts, apart))
@@ -208,7 +238,7 @@ class BigQueryWarehouse:
                 transaction = f"BEGIN TRANSACTION;\n{replaced}COMMIT TRANSACTION;"
                 rows(run(client, transaction, labels=labels))
             finally:
-                client.delete_table(staged, not_found_ok=True, retry=patient(), timeout=PATIENCE)
+                _drop(client, staged)
             return self._count(client, task, day)
 
     def _count(self, client: Any, task: str, day: str) -> int:
@@ -269,45 +299,6 @@ class BigQueryWarehouse:
         table.labels = dict(labels)
         return table
 
-    def _stage(
-        self,
-        client: Any,
-        name: str,
-        table: Path,
-        fields: Mapping[str, Any],
-        labels: Mapping[str, str],
-    ) -> str:
-        """Load `table` whole beside its destination; return the name of what was loaded."""
-        from google.cloud import bigquery
-
-        staged = f"{self.project}.{self.dataset}_restricted.staged_{name}_{uuid.uuid4().hex}"
-        schema = [
-            bigquery.SchemaField(
-                f.name,
-                f.field_type,
-                "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
-                fields=f.fields,
-            )
-            for f in fields.values()
-            if f.name != "day"
-        ]
-        lists = bigquery.ParquetOptions()
-        lists.enable_list_inference = True
-        config = bigquery.LoadJobConfig(
-            source_format="PARQUET",
-            schema=schema,
-            write_disposition="WRITE_TRUNCATE",
-            labels=dict(labels),
-            parquet_options=lists,
-        )
-        empty = bigquery.Table(staged, schema=schema)
-        empty.expires = _soon()
-        client.create_table(empty, retry=patient(), timeout=PATIENCE)
-        with table.open("rb") as file:
-            job = client.load_table_from_file(file, staged, rewind=True, job_config=config)
-        job.result(retry=patient())
-        return staged
-
 
 _KEY = ("day", "row_id", "status")
 _ALWAYS = (
@@ -322,6 +313,66 @@ _ALWAYS = (
     "rubric_hash",
 )
 """Columns that no published row lacks, whatever the rubric."""
+
+
+def _stage(
+    client: Any, staged: str, table: Path, fields: Mapping[str, Any], labels: Mapping[str, str]
+) -> None:
+    """Load the Parquet file `table` whole into the new table `staged`."""
+    from google.api_core.exceptions import NotFound
+    from google.cloud import bigquery
+
+    schema = [
+        bigquery.SchemaField(
+            f.name,
+            f.field_type,
+            "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
+            fields=f.fields,
+        )
+        for f in fields.values()
+        if f.name != "day"
+    ]
+    lists = bigquery.ParquetOptions()
+    lists.enable_list_inference = True
+    config = bigquery.LoadJobConfig(
+        source_format="PARQUET",
+        schema=schema,
+        write_disposition="WRITE_TRUNCATE",
+        labels=dict(labels),
+        parquet_options=lists,
+    )
+    empty = bigquery.Table(staged, schema=schema)
+    empty.expires = _soon()
+    client.create_table(empty, exists_ok=True, retry=patient(), timeout=PATIENCE)
+
+    def load() -> None:
+        with table.open("rb") as file:
+            job = client.load_table_from_file(
+                file,
+                staged,
+                job_config=config,
+                num_retries=_RESENT,
+                timeout=PATIENCE / (_RESENT + 1),
+            )
+        _wait(job)
+        job.result(retry=patient(), timeout=PATIENCE)
+
+    try:
+        load()
+    except NotFound:
+        # An upload whose last reply was lost may be known no more; loading it again replaces what it loaded.
+        load()
+
+
+def _drop(client: Any, staged: str) -> None:
+    """Delete what was staged; where that fails, BigQuery does it when it expires."""
+    from google.api_core.exceptions import GoogleAPIError
+    from requests.exceptions import RequestException
+
+    with suppress(GoogleAPIError, RequestException, ConnectionError):
+        client.delete_table(
+            staged, not_found_ok=True, retry=patient(PATIENCE / 6), timeout=PATIENCE / 6
+        )
 
 
 def _admit_table(client: Any, made: Any, fields: Mapping[str, Any]) -> None:

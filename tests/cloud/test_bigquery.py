@@ -315,17 +315,16 @@ def test_an_incompatible_change_is_refused_and_nothing_is_replaced(
 
 
 def test_a_failed_transaction_replaces_nothing(
-    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path
+    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
-    real = warehouse._stage
+    real = store._stage
 
-    def stage(*arguments: Any) -> str:
-        staged = real(*arguments)
+    def stage(connected: Any, staged: str, *arguments: Any) -> None:
+        real(connected, staged, *arguments)
         client.query(f"ALTER TABLE `{staged}` DROP COLUMN prompt").result()
-        return staged
 
-    warehouse._stage = stage  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "_stage", stage)
     with pytest.raises(StoreError, match="BigQuery refuses it"):
         warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0), ABOUT)
     assert published(client, warehouse) == [(DAY, 1.0)]
@@ -376,6 +375,63 @@ def test_a_server_that_is_down_is_one_sentence_in_time(
     with pytest.raises(StoreError, match=r"cannot be reached within 3 s .*; run again when"):
         warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["PUT /upload/", "POST /upload/", f"POST /bigquery/v2/projects/{PROJECT}/jobs", "/queries"],
+)
+def test_a_server_that_says_nothing_is_one_sentence_in_time(
+    client: Any,
+    warehouse: BigQueryWarehouse,
+    tmp_path: Path,
+    way: Way,
+    monkeypatch: pytest.MonkeyPatch,
+    at: str,
+) -> None:
+    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
+    monkeypatch.setattr(store, "PATIENCE", 4.0)
+    # The library itself waits two minutes at least for the results of a query, which it may hold back so long.
+    monkeypatch.setattr("google.cloud.bigquery.client._MIN_GET_QUERY_RESULTS_TIMEOUT", 4.0)
+    silent = Event()
+
+    def behave(method: str, path: str) -> int | str | None:
+        if at in f"{method} {path}":
+            silent.wait(60)
+        return None
+
+    way.behave = behave
+    started = time.monotonic()
+    try:
+        with pytest.raises(StoreError, match=r"cannot be reached within 4 s .*; run again when"):
+            warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0), ABOUT)
+        assert time.monotonic() - started < 30
+    finally:
+        silent.set()
+    way.behave = lambda method, path: None
+    assert len(published(client, warehouse)) == 1, "the day is what it was, or what it is to be"
+
+
+@pytest.mark.parametrize("at", ["/tables?", "PUT /upload/", "POST /upload/", "/jobs", "DELETE"])
+def test_a_reply_that_is_lost_is_no_failure(
+    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path, way: Way, at: str
+) -> None:
+    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
+    lost: list[str] = []
+
+    def behave(method: str, path: str) -> int | str | None:
+        if at in f"{method} {path}" and not lost:
+            lost.append(path)
+            return "lost"
+        return None
+
+    way.behave = behave
+    assert warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0, 3.0), ABOUT) == 2
+    assert lost
+    way.behave = lambda method, path: None
+    assert published(client, warehouse) == [(DAY, 2.0), (DAY, 3.0)]
+    left = [t.table_id for t in client.list_tables(f"{PROJECT}.{warehouse.dataset}_restricted")]
+    assert left == ["chat_texts"], "nothing staged is left"
 
 
 @pytest.mark.parametrize("at", ["/upload/", "DELETE", "/jobs"])
