@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gavel.alignment.files import FORMATS, read_file
@@ -20,16 +21,19 @@ from gavel.alignment.sheets import write_sheets
 from gavel.benchmark.pairs import read_pairs
 from gavel.errors import GavelError, LabelError, RubricError, StoreError
 from gavel.fashion.simulate import Ground
+from gavel.inference.vllm_offline import VLLMOffline
 from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge
 from gavel.judge.opinions import check_escalation
 from gavel.judge.prompts import Prompts
 from gavel.judge.releases import drift, drift_sentence, released_rubric
 from gavel.judge.rubric import load_rubric
+from gavel.judge.tables import score_schema
 from gavel.logs.sources import check_source
 from gavel.publishing import warehouse_of
 from gavel.report.record import Trace, prompts_sent, trace
 from gavel.settings.trust import PAIRWISE
+from gavel.store.bucket import shown
 from gavel.store.files import Store, check_folder, replacing
 from gavel.suite import Suite, load_suite
 
@@ -99,6 +103,10 @@ def _check(suite: Suite) -> None:
         Prompts(load_rubric(folder), str(folder)).check_fenced()
         questions = read_pairs(suite.path(suite.benchmark.pairs)).num_rows
         print(f"pairs: {questions:,} questions, two a pair")
+    for evaluator in suite.evaluators.values():
+        if evaluator.backend == "vllm_offline":
+            VLLMOffline(evaluator).probe()
+    warehouse = warehouse_of(suite)
     for task in suite.task_names():
         folder = suite.path(suite.prompts) / task
         rubric = load_rubric(folder)
@@ -108,6 +116,7 @@ def _check(suite: Suite) -> None:
             raise RubricError(f"{folder}: {drift_sentence(rubric, drifted)}")
         settings = suite.settings_of(task)
         check_escalation(rubric, settings)
+        warehouse.admit(task, score_schema(rubric, pa.schema([])))
         name, evaluator = suite.evaluator_of(task)
         print(
             f"{task}: version {rubric.version}, {len(rubric.dimensions)} dimensions, "
@@ -131,7 +140,7 @@ def _check(suite: Suite) -> None:
             f"fashion: {len(ground.vocabulary.attribute_of)} values, {len(ground.vocabulary.themes)} themes, "
             f"{len(suite.fashion.customers)} customers, systems {', '.join(suite.fashion.systems)}"
         )
-    print(f"{suite.file}: is in order")
+    print(f"{shown(suite.file)}: is in order")
 
 
 def _sheets(suite: Suite, folder: Path) -> None:

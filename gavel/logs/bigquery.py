@@ -98,12 +98,11 @@ def days_of(source: Source, suite: Suite, connect: Connect) -> list[dt.date]:
 
 
 def columns_of(source: Source, suite: Suite, connect: Connect) -> dict[str, list[str]]:
-    """The columns that are taken for each field of a record. Raises SourceError where one is missing."""
+    """The columns that are taken for each field of a record. Raises SourceError where a day could not be read."""
     with _open(source, suite, connect) as client:
+        _query(client, source, suite.first_day, suite)
         names = [field.name for field in _schema(client, source)]
-        where = f"bigquery://{source.path}"
-        check_header(source, names, where, suite)
-        return assign(source, names, where, suite)
+        return assign(source, names, f"bigquery://{source.path}", suite)
 
 
 @contextmanager
@@ -129,6 +128,11 @@ def _schema(client: Any, source: Source) -> Sequence[Any]:
     job = run(client, f"SELECT * FROM {_rows_from(source)}", dry_run=True, use_query_cache=False)
     if not source.only:
         return list(job.schema)
+    names = [field.name for field in job.schema]
+    if unknown := [name for name in source.only if name not in names]:
+        raise SourceError(
+            f"sources.{source.name}.only: {unknown[0]!r} is no column of {source.path}; found {', '.join(names)}"
+        )
     wanted = {*source.only, source.date_column, *source.columns.values()}
     return [field for field in job.schema if field.name in wanted]
 

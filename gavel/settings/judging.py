@@ -79,10 +79,12 @@ class Evaluator(Section):
                 raise ValueError(
                     f"backend openai_compatible needs `base_url`, such as http://127.0.0.1:8000/v1{found}"
                 )
-            if "@" in urlsplit(self.base_url or "").netloc:
+            parts = urlsplit(self.base_url or "")
+            if "@" in parts.netloc or parts.query:
+                held = "a query" if parts.query else "a name or password"
                 raise ValueError(
-                    "base_url holds a name or password, which would be shown in logs; keep it in the environment "
-                    "variable that api_key_env names"
+                    f"base_url holds {held}, which would be shown in logs; give the address alone, such as "
+                    "http://127.0.0.1:8000/v1, and a key in the environment variable that api_key_env names"
                 )
         return self
 

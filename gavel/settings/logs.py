@@ -34,6 +34,11 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _days_can_be_told_apart(self) -> Source:
+        if "://" in self.path and "@" in self.path.partition("://")[2].partition("/")[0]:
+            raise ValueError(
+                "path holds a name or key before its @, which would be shown in logs; give the address alone, and "
+                "credentials in the environment of the runs"
+            )
         if self.format == "bigquery":
             return self._table_is_named()
         if self.query is not None or self.only:

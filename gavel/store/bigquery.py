@@ -228,7 +228,8 @@ class BigQueryWarehouse:
                 made = self._described(name, columns, clustered_by, labels)
                 made.description = f"The {task} {holds} of every published day; valid ones only"
                 _admit_table(client, made, columns)
-            staged = f"{self.project}.{self.dataset}_restricted.staged_{task}_{day.replace('-', '')}_{uuid.uuid4().hex}"
+            apart_from_others = f"{task}_{day.replace('-', '')}_{uuid.uuid4().hex}"
+            staged = f"{self.project}.{self.dataset}_restricted.staged_{apart_from_others}"
             try:
                 _stage(client, staged, table, fields, labels)
                 replaced = "".join(
@@ -258,17 +259,32 @@ class BigQueryWarehouse:
 
     def published(self, task: str, row_id: str) -> Sequence[str]:
         """The days under which `row_id` is published, normally one or none."""
-        from google.api_core.exceptions import NotFound
-
         scores, _ = self._tables(task)
         query = f"SELECT DISTINCT CAST(day AS STRING) AS day FROM `{scores}` WHERE row_id = @row_id ORDER BY day"
         with told(scores, StoreError), self._connect(self.project, self._location) as client:
+            from google.api_core.exceptions import NotFound
+
             try:
                 return [
                     row["day"] for row in rows(run(client, query, {"row_id": ("STRING", row_id)}))
                 ]
             except NotFound:
                 return []
+
+    def admit(self, task: str, schema: pa.Schema) -> None:
+        """Look whether rows of `schema` could be published, and write nothing.
+
+        Raises:
+            StoreError: BigQuery cannot be used, or a column holds another type.
+        """
+        with told(f"{self}", StoreError), self._connect(self.project, self._location) as client:
+            from google.api_core.exceptions import NotFound
+
+            fields = _fields(schema, _NOTHING)
+            for name in self._tables(task):
+                with suppress(NotFound):
+                    table = client.get_table(name, retry=patient(), timeout=PATIENCE)
+                    _widened(name, table.schema, fields)
 
     def _tables(self, task: str) -> tuple[str, str]:
         return (

@@ -191,7 +191,7 @@ class Bucket:
         self._forget(path)
 
     def _listed(self, prefix: str, suffix: str = "", **options: Any) -> list[Any]:
-        with _told(f"{SCHEME}{self.name}/{prefix}"):
+        with _told(f"{SCHEME}{self.name}/{prefix}".rpartition("/")[0]):
             found = _client(os.getpid()).list_blobs(
                 self.name,
                 prefix=prefix,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import duckdb
+import pyarrow as pa
 
 from gavel.errors import StoreError
 from gavel.store.files import write_failure
@@ -63,6 +64,10 @@ class Publisher(Protocol):
 
     def published(self, task: str, row_id: str) -> Sequence[str]:
         """The days under which `row_id` is published, normally one or none."""
+        ...
+
+    def admit(self, task: str, schema: pa.Schema) -> None:
+        """Look whether rows of `schema` could be published, and write nothing. Raises StoreError."""
         ...
 
 
@@ -123,6 +128,24 @@ class Warehouse:
                 return []
         return [day for (day,) in rows]
 
+    def admit(self, task: str, schema: pa.Schema) -> None:
+        """Look whether rows of `schema` could be published, and write nothing.
+
+        Raises:
+            StoreError: a column holds another type, or another process holds the file.
+        """
+        if not self.file.exists():
+            return
+        name = f"{task}_scores"
+        with self._open(read_only=True) as connection:
+            try:
+                there = dict(_columns(connection, f"FROM restricted.{name}"))
+            except duckdb.CatalogException:
+                return
+            connection.register("incoming", schema.empty_table())
+            for column, kind in _columns(connection, "FROM incoming"):
+                self._admit_column(name, column, there.get(column, kind), kind)
+
     def _admit_columns(
         self, connection: duckdb.DuckDBPyConnection, name: str, incoming: str
     ) -> None:
@@ -130,11 +153,15 @@ class Warehouse:
         for column, kind in _columns(connection, incoming):
             if column not in there:
                 connection.execute(f'ALTER TABLE restricted.{name} ADD COLUMN "{column}" {kind}')
-            elif there[column] != kind:
-                raise StoreError(
-                    f"{self.file}: {name}.{column} holds {there[column]}, the new rows hold {kind}; "
-                    "give the dimension or label another name, or move the old table away"
-                )
+            else:
+                self._admit_column(name, column, there[column], kind)
+
+    def _admit_column(self, name: str, column: str, there: str, kind: str) -> None:
+        if there != kind:
+            raise StoreError(
+                f"{self.file}: {name}.{column} holds {there}, the new rows hold {kind}; "
+                "give the dimension or label another name, or move the old table away"
+            )
 
     @contextmanager
     def _open(self, read_only: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -196,6 +196,7 @@ def test_a_fingerprint_tells_of_the_days_own_partition(
         ({"date_column": "prompt"}, "is of type STRING; accepted: DATE, TIMESTAMP, DATETIME"),
         ({"date_column": "when"}, "there is no column 'when'"),
         ({"query": "SELEKT 1"}, "BigQuery refuses it"),
+        ({"only": ["prompt", "chanel"]}, "only: 'chanel' is no column of"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
@@ -206,6 +207,8 @@ def test_what_is_wrong_is_one_sentence(
         list(read_raw(suite.sources[0], DAY, suite, connect))
     assert "sources.shop" in str(error.value)
     assert "\n" not in str(error.value)
+    with pytest.raises(SourceError, match=sentence):
+        module.columns_of(suite.sources[0], suite, connect)
 
 
 @pytest.fixture
@@ -312,6 +315,18 @@ def test_an_incompatible_change_is_refused_and_nothing_is_replaced(
     with pytest.raises(StoreError, match="column tone holds FLOAT, the new rows hold STRING; give"):
         warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0, tone="warm"))
     assert published(client, warehouse) == [(DAY, 1.0)]
+
+
+def test_what_could_not_be_published_is_known_before_and_nothing_is_written(
+    client: Any, warehouse: BigQueryWarehouse, tmp_path: Path
+) -> None:
+    warm = pq.read_schema(scores(tmp_path, 2.0, tone="warm"))
+    warehouse.admit("chat", warm)
+    assert not [d for d in client.list_datasets() if d.dataset_id == warehouse.dataset]
+    warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0, tone=4.0))
+    with pytest.raises(StoreError, match="column tone holds FLOAT, the new rows hold STRING; give"):
+        warehouse.admit("chat", warm)
+    warehouse.admit("chat", pq.read_schema(scores(tmp_path, 2.0, clarity=1.0)))
 
 
 def test_a_failed_transaction_replaces_nothing(

@@ -105,18 +105,27 @@ def test_an_alert_that_is_not_delivered_shows_no_address(
     assert KEY not in str(error.value)
 
 
-def test_a_password_in_an_address_is_refused(tmp_path: Path) -> None:
-    address = f"http://user:{KEY}@127.0.0.1/v1"
+@pytest.mark.parametrize(
+    ("base_url", "path", "sentence"),
+    [
+        (f"http://user:{KEY}@127.0.0.1/v1", "{day}.jsonl", "base_url holds a name or password"),
+        (f"http://127.0.0.1/v1?api-key={KEY}", "{day}.jsonl", "base_url holds a query"),
+        ("http://127.0.0.1/v1", f"s3://AKIA:{KEY}@logs/{{day}}.jsonl", "path holds a name or key"),
+    ],
+)
+def test_a_secret_in_an_address_is_refused(
+    tmp_path: Path, base_url: str, path: str, sentence: str
+) -> None:
     file = tmp_path / "suite.yaml"
     settings = {
         "first_day": DAYS[0],
-        "sources": [{"name": "web", "format": "jsonl", "path": "{day}.jsonl"}],
+        "sources": [{"name": "web", "format": "jsonl", "path": path}],
         "evaluator": "judge",
         "evaluators": {
-            "judge": {"backend": "openai_compatible", "model": "m", "base_url": address}
+            "judge": {"backend": "openai_compatible", "model": "m", "base_url": base_url}
         },
     }
     file.write_text(yaml.safe_dump(settings))
-    with pytest.raises(SuiteError, match="base_url holds a name or password") as error:
+    with pytest.raises(SuiteError, match=sentence) as error:
         load_suite(file)
     assert KEY not in str(error.value)

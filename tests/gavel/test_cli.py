@@ -142,6 +142,7 @@ def test_check_says_what_each_task_is_judged_with(project: Path, capsys: Output)
             "prompts/benchmark/pairwise/rubric.yaml is missing",
         ),
         (("heuristic}", "openai_compatible, model: m, base_url: localhost}"), "'localhost'"),
+        (("heuristic}", "vllm_offline, model: m}"), "need the extra vllm"),
         (("heuristic}", 'openai_compatible, model: m, base_url: "http://[::1"}'), "'http://[::1'"),
     ],
 )

@@ -130,6 +130,17 @@ def test_a_column_of_another_type_is_refused_and_named(
     assert held(warehouse) == [(MONDAY, 1.0)]
 
 
+def test_what_could_not_be_published_is_known_before(warehouse: Warehouse, scores: Scores) -> None:
+    words = pq.read_schema(scores("much", kind=pa.string()))
+    warehouse.admit("chat", words)
+    assert not warehouse.file.exists()
+    warehouse.publish("chat", MONDAY, scores(1.0))
+    warehouse.admit("translation", words)
+    warehouse.admit("chat", pq.read_schema(scores(1.0, clarity=[2.0])))
+    with pytest.raises(StoreError, match=r"chat_scores\.helpfulness holds DOUBLE, the new rows"):
+        warehouse.admit("chat", words)
+
+
 def test_a_refused_publication_leaves_no_new_column(warehouse: Warehouse, scores: Scores) -> None:
     warehouse.publish("chat", MONDAY, scores(1.0))
     with pytest.raises(StoreError):
