@@ -259,7 +259,7 @@ def _leaderboard(suite: Suite, settings: Fashion) -> dg.AssetsDefinition:
         "Systems by language and mode, with intervals, cost and published figures; and its page.",
         group=GROUP,
         kinds={"html", "parquet"},
-        deps=[RESULTS, STATISTICS, REMOVED],
+        deps=[RESULTS, CONVERSATIONS, REMOVED],
         checks=[
             check_spec(VALID_ROWS, LEADERBOARD, "Every row fits its schema"),
             check_spec(
@@ -271,11 +271,12 @@ def _leaderboard(suite: Suite, settings: Fashion) -> dg.AssetsDefinition:
         ],
     )
     def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
-        path, found = write_leaderboard(_bench(suite, settings, context, store))
+        bench = _bench(suite, settings, context, store)
+        path, found = write_leaderboard(bench)
         rows = pq.read_table(path).to_pylist()
         page = store.files.root / "fashion" / "leaderboard.html"
         with replacing(page) as temporary:
-            text = render_fashion(suite.name, settings, rows, store.files)
+            text = render_fashion(suite.name, settings, rows, store.files, bench.ground.vocabulary)
             temporary.write_text(text, encoding="utf-8")
         odd = baselines_out_of_order(rows)
         return table_result(

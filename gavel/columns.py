@@ -146,7 +146,7 @@ MEANINGS: Mapping[str, str] = {
     "high": "Upper end of the interval, over conversations or dialogues",
     "undefined": "Dialogues for which the figure is undefined; of a conversation, why its scores are",
     "published": "The published figure, where one is known; of fashion, of other data",
-    "outdated": "Whether the predictions, the corpus or the options have changed since",
+    "outdated": "Whether what the system is evaluated on, or the settings, have changed since",
     "first": "The system or evaluator compared; of a question in both orders, the system shown first",
     "second": "The one it is compared with",
     "difference": "First minus second, over the records or dialogues that both have",

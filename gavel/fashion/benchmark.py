@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import random
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -49,6 +51,11 @@ from gavel.text.embeddings import EMBEDDED, embed
 
 VERSION = "1"
 """Raised whenever a figure would be another of the same data."""
+
+_OF_EVALUATOR = {"temperature", "max_tokens", "seed", "extra_body", "prices"}
+_OF_REPLAY = {"attempts", "catalogue", "shown"}
+_OF_LIVE = {"customers", "turn_limit"}
+"""The settings that determine results beside those that stand in a signature by their names."""
 
 
 @dataclass(frozen=True)
@@ -200,36 +207,61 @@ def write_results(bench: Bench, system: str, language: str) -> Path:
         vectors = embed(texts, endpoint, ledger)
     bertscore = _bertscore(bench, language)
     add_scores(rows, ground.vocabulary, settings.queries, bertscore.score, vectors, bertscore.why)
-    embedding = EMBEDDED if endpoint is None else endpoint.model
-    known = settings.systems[system]
-    asked = (
-        known.kind if known.evaluator is None else ground.suite.evaluators[known.evaluator].model
-    )
-    signature = (
-        f"fashion|v:{VERSION}|data:{content_hash(path)[:12]}|system:{asked}|prompt:{known.prompt}"
-        f"|texts:{files_hash(ground.folder)}|split:{settings.split}|customer:{settings.customer}"
-        f"|carousel:{settings.carousel}|queries:{settings.queries}|embeddings:{embedding}"
-        f"|bertscore:{bertscore.signature}"
-    )
+    signature = f"{_made_from(bench, system, path)}|bertscore:{bertscore.signature}"
     for row in rows:
         row["signature"] = signature
     return _write(bench, "results", f"{language}/{system}", RESULTS, rows)
 
 
-def write_leaderboard(bench: Bench) -> tuple[Path, int]:
-    """Write fashion/leaderboard over the results of the settings' systems and languages; how many had some."""
-    settings = bench.ground.settings
-    paths = [
-        bench.store.table("fashion/results", language, system)
-        for language in settings.languages
-        for system in settings.systems
+def _made_from(bench: Bench, system: str, data: Path) -> str:
+    """All that determines the results of `system` on the conversations in `data`, but the model of BERTScore."""
+    ground, settings = bench.ground, bench.ground.settings
+    known = settings.systems[system]
+    named = settings.embeddings.evaluator
+    embedding = EMBEDDED if named is None else ground.suite.evaluators[named].model
+    evaluator = None if known.evaluator is None else ground.suite.evaluators[known.evaluator]
+    decided = [
+        known.model_dump(),
+        evaluator and evaluator.model_dump(include=_OF_EVALUATOR),
+        settings.model_dump(
+            include=_OF_REPLAY | (_OF_LIVE if settings.customer == "live" else set())
+        ),
+        [settings.bertscore.model_dump(exclude={"batch_tokens"}), available()],
     ]
-    found = [path for path in paths if path.exists()]
-    rows = [row for path in found for row in _rows(path)]
-    table = leaderboard(rows, Resampling.of(settings))
+    digest = hashlib.sha256(orjson.dumps(decided, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return (
+        f"fashion|v:{VERSION}|data:{content_hash(data)[:12]}"
+        f"|system:{known.kind if evaluator is None else evaluator.model}|prompt:{known.prompt}"
+        f"|texts:{files_hash(ground.folder)}|split:{settings.split}|customer:{settings.customer}"
+        f"|carousel:{settings.carousel}|queries:{settings.queries}|settings:{digest[:12]}"
+        f"|embeddings:{embedding}"
+    )
+
+
+def write_leaderboard(bench: Bench) -> tuple[Path, int]:
+    """Write fashion/leaderboard over the results of the settings' systems and languages; how many had some.
+
+    Results that were made from other conversations or settings than there are now are marked as outdated.
+    """
+    settings = bench.ground.settings
+    rows: list[dict[str, Any]] = []
+    outdated = set()
+    found = 0
+    for language in settings.languages:
+        data = bench.store.table("fashion/conversations", language)
+        for system in settings.systems:
+            path = bench.store.table("fashion/results", language, system)
+            if not path.exists():
+                continue
+            own = _rows(path)
+            made_from = f"{_made_from(bench, system, data)}|" if data.exists() else None
+            if made_from is None or not all(r["signature"].startswith(made_from) for r in own):
+                outdated.add((language, system))
+            rows += own
+            found += 1
     path = bench.store.table("fashion/leaderboard")
-    write_table(path, table)
-    return path, len(found)
+    write_table(path, leaderboard(rows, Resampling.of(settings), outdated))
+    return path, found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -47,9 +47,13 @@ STANDINGS = pa.schema(
         ("reason", pa.string()),
         ("published", pa.float64()),
         ("signature", pa.string()),
+        ("outdated", pa.bool_()),
     ]
 )
-"""One row a mode, language, system and figure; `key` is the attribute or failure it is of, blank for the whole."""
+"""One row a mode, language, system and figure; `key` is the attribute or failure it is of, blank for the whole.
+
+`outdated`: the conversations or the settings have changed since the system was evaluated.
+"""
 
 _FINITE = pandera.Check(lambda data: data.lazyframe.select(pl.col(data.key).is_finite()))
 STANDINGS_VALID = pandera.DataFrameSchema(
@@ -80,8 +84,13 @@ def published() -> dict[tuple[str, str, str], float]:
     }
 
 
-def leaderboard(results: Rows, resampling: Resampling) -> pa.Table:
-    """The standings of the rows of `gavel.fashion.scores.RESULTS` of any systems and languages."""
+def leaderboard(
+    results: Rows, resampling: Resampling, outdated: Collection[tuple[str, str]] = ()
+) -> pa.Table:
+    """The standings of the rows of `gavel.fashion.scores.RESULTS` of any systems and languages.
+
+    `outdated` are the language and system of results made from something else than there is now.
+    """
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in results:
         groups.setdefault((row["mode"], row["language"], row["system"]), []).append(row)
@@ -89,15 +98,16 @@ def leaderboard(results: Rows, resampling: Resampling) -> pa.Table:
     standings = [
         standing
         for key in sorted(groups, key=lambda k: (k[0], order[k[1]], k[2]))
-        for standing in _standings(*key, groups[key], resampling)
+        for standing in _standings(*key, groups[key], resampling, key[1:] in outdated)
     ]
     return pa.Table.from_pylist(standings, schema=STANDINGS)
 
 
 def _standings(
-    mode: str, language: str, system: str, rows: Rows, resampling: Resampling
+    mode: str, language: str, system: str, rows: Rows, resampling: Resampling, outdated: bool
 ) -> list[dict[str, Any]]:
-    own = {"mode": mode, "language": language, "system": system}
+    own: dict[str, Any] = {"mode": mode, "language": language, "system": system}
+    own["outdated"] = outdated
     own["signature"] = (
         f"{rows[0]['signature']}|resamples:{resampling.resamples}"
         f"|confidence:{resampling.confidence:g}|seed:{resampling.seed}"
@@ -208,6 +218,16 @@ def baselines_out_of_order(standings: Rows) -> list[str]:
                     f"{language}: {better} ({one:.2f}) is not better than {worse} ({other:.2f}) by {figure}"
                 )
     return found
+
+
+def outdated_systems(standings: Rows) -> list[str]:
+    """Which systems' figures are of something else than there is now, a sentence each."""
+    found = dict.fromkeys((r["language"], r["system"]) for r in standings if r["outdated"])
+    return [
+        f"{language}: {system} is outdated: the conversations or the settings have changed since it was "
+        "evaluated; do not compare it with the others before it is evaluated again"
+        for language, system in found
+    ]
 
 
 def ranking(standings: Rows) -> str:

@@ -10,11 +10,18 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from gavel.fashion.actions import FAILURES
+from gavel.fashion.dataset import statistics
 from gavel.fashion.evaluate import MODES
-from gavel.fashion.leaderboard import FIGURES, baselines_out_of_order, published, ranking
+from gavel.fashion.leaderboard import (
+    FIGURES,
+    baselines_out_of_order,
+    outdated_systems,
+    published,
+    ranking,
+)
 from gavel.fashion.prompts import LANGUAGES
 from gavel.fashion.verify import GROUNDS
-from gavel.fashion.vocabulary import ATTRIBUTES
+from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary
 from gavel.report.dialogue import axis
 from gavel.report.page import environment
 from gavel.settings.fashion import FASHION_LANGUAGES, Fashion
@@ -49,7 +56,9 @@ _LINE, _NAME = 9.0, 25.0
 Rows = Sequence[Mapping[str, Any]]
 
 
-def render_fashion(suite: str, settings: Fashion, standings: Rows, store: Store) -> str:
+def render_fashion(
+    suite: str, settings: Fashion, standings: Rows, store: Store, vocabulary: Vocabulary
+) -> str:
     """The HTML page of the standings, with what the store holds of the data set."""
     figure = ranking(standings)
     modes = [_mode(mode, title, standings, figure) for mode, title in MODES.items()]
@@ -63,6 +72,7 @@ def render_fashion(suite: str, settings: Fashion, standings: Rows, store: Store)
             reason=next((r["reason"] for r in standings if r["figure"] == "bertscore"), None)
             if figure != "bertscore"
             else None,
+            outdated=outdated_systems(standings),
             odd=baselines_out_of_order(standings),
             scripted=settings.assistant == "scripted",
             modes=[mode for mode in modes if mode["panels"]],
@@ -71,7 +81,7 @@ def render_fashion(suite: str, settings: Fashion, standings: Rows, store: Store)
             failures=FAILURES,
             published=_published(),
             languages=[LANGUAGES[language] for language in FASHION_LANGUAGES],
-            statistics=_statistics(settings, store),
+            statistics=_statistics(settings, store, vocabulary),
             removed=_removed(settings, store),
             grounds=GROUNDS,
         )
@@ -225,15 +235,15 @@ def _published() -> list[dict[str, Any]]:
     ]
 
 
-def _statistics(settings: Fashion, store: Store) -> dict[str, Any]:
-    """What is counted of the evaluated split, language by language."""
+def _statistics(settings: Fashion, store: Store, vocabulary: Vocabulary) -> dict[str, Any]:
+    """What is counted of the evaluated split, language by language: of the conversations that are there now."""
     tables = {}
     for language in settings.languages:
-        path = store.table("fashion/statistics", language)
+        path = store.table("fashion/conversations", language)
         if path.exists():
             tables[language] = {
                 (row["figure"], row["key"]): row["value"]
-                for row in pq.read_table(path).to_pylist()
+                for row in statistics(pq.read_table(path).to_pylist(), vocabulary)
                 if row["split"] == settings.split
             }
     rows = [

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from gavel.alignment.labels import missing_labels
 from gavel.fashion.evaluate import MODES
-from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order
+from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order, outdated_systems
 from gavel.publishing import warehouse_of
 from gavel.report.quality import Figures
 from gavel.store.bucket import shown
@@ -105,7 +105,7 @@ def fashion_standings(suite: Suite, store: Store) -> str:
     missing = [
         row["reason"] for row in whole if row["figure"] == "bertscore" and row["value"] is None
     ]
-    lines += ["", *baselines_out_of_order(rows), *missing[:1]]
+    lines += ["", *outdated_systems(rows), *baselines_out_of_order(rows), *missing[:1]]
     lines += ["", f"leaderboard {store.root / 'fashion' / 'leaderboard.html'}"]
     return "\n".join(lines)
 

@@ -260,6 +260,33 @@ def test_scripted_sides_need_no_endpoint_and_equal_runs_have_equal_versions(
     assert all(row["reason"] for row in missing)
 
 
+def test_figures_of_other_data_or_settings_are_marked(project: Project) -> None:
+    systems = {"yake": {"kind": "yake"}, "lorem": {"kind": "lorem"}}
+    changes: dict[str, Any] = {"languages": ["en", "de"], "systems": systems}
+    project.write_suite(fashion=small(**changes))
+    run_all(project)
+
+    def outdated() -> set[tuple[str, str]]:
+        assert project.run(RANK).success
+        return {
+            (r["language"], r["system"]) for r in table(project, "leaderboard") if r["outdated"]
+        }
+
+    assert outdated() == set()
+    # Other conversations: all are outdated, until they are evaluated on them.
+    project.write_suite(fashion=small(seed=9, **changes))
+    steps = fashion_steps(project.suite)
+    for step in [s for s in steps if s[0] in (MAKE, TRANSLATE)]:
+        assert project.run(*step).success
+    assert len(outdated()) == 4
+    for step in [s for s in steps if s[0] == EVALUATE and "yake" in str(s[1])]:
+        assert project.run(*step).success
+    assert outdated() == {("en", "lorem"), ("de", "lorem")}
+    # Another setting that figures depend on.
+    project.write_suite(fashion=small(seed=9, queries="best", **changes))
+    assert len(outdated()) == 4
+
+
 def test_what_is_wrong_is_one_sentence(project: Project) -> None:
     project.write_suite(fashion=small(decisions="none.csv"))
     result = project.run(MAKE)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from gavel.agreement.bootstrap import Resampling
-from gavel.fashion.leaderboard import baselines_out_of_order, leaderboard, published, ranking
+from gavel.fashion.leaderboard import (
+    baselines_out_of_order,
+    leaderboard,
+    outdated_systems,
+    published,
+    ranking,
+)
 
 RESAMPLING = Resampling(200, 0.95, 7)
 
@@ -96,6 +102,12 @@ def test_undefined_figures_are_null_with_the_reason() -> None:
     assert table["theme_first", ""]["value"] is None
     assert table["similarity", ""]["reason"] == "one conversation is no sample to resample"
     assert leaderboard([], RESAMPLING).num_rows == 0
+
+
+def test_outdated_systems_are_marked_and_told() -> None:
+    table = leaderboard([row(1), row(2, system="lorem")], RESAMPLING, {("de", "yake")}).to_pylist()
+    assert {(r["system"], r["outdated"]) for r in table} == {("yake", True), ("lorem", False)}
+    assert [sentence[:20] for sentence in outdated_systems(table)] == ["de: yake is outdated"]
 
 
 def test_published_figures_stand_beside_systems_of_their_name() -> None:

@@ -5,21 +5,43 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gavel.agreement.bootstrap import Resampling
+from gavel.fashion.dataset import DATASET, rows_of
 from gavel.fashion.leaderboard import leaderboard
+from gavel.fashion.vocabulary import load_vocabulary
 from gavel.report.fashion import render_fashion
 from gavel.settings.fashion import Fashion
 from gavel.store.files import Store
+from gavel.store.tables import write_table
 
+from ..fashion.conftest import PROMPTS, goal, talk
 from ..fashion.test_leaderboard import row
 from .test_page import HOSTILE, Page, assert_harmless
 
 
 def page(tmp_path: Path, *rows: dict[str, Any], suite: str = "demo") -> str:
-    standings = leaderboard(rows, Resampling(100)).to_pylist()
-    return render_fashion(suite, Fashion(), standings, Store(tmp_path))
+    standings = leaderboard(rows, Resampling(100), {("de", "old")}).to_pylist()
+    vocabulary = load_vocabulary(PROMPTS)
+    return render_fashion(suite, Fashion(), standings, Store(tmp_path), vocabulary)
+
+
+def test_outdated_figures_are_told(tmp_path: Path) -> None:
+    words = Page(page(tmp_path, *(row(n, system="old") for n in (1, 2)))).words
+    assert "de: old is outdated: the conversations or the settings have changed" in words
+    assert "is outdated" not in Page(page(tmp_path, row(1), row(2))).words
+
+
+def test_the_data_set_is_counted_as_it_is_now(tmp_path: Path) -> None:
+    data = [{"language": "en", **each} for n in (1, 2) for each in rows_of(talk(goal=goal(n)))]
+    conversations = [{**each, "customer": "hi"} for each in data]
+    write_table(
+        Store(tmp_path).table("fashion/conversations", "en"),
+        pa.Table.from_pylist(conversations, DATASET),
+    )
+    assert "Conversations 2 Message pairs 2" in Page(page(tmp_path)).words
 
 
 def test_the_page_ranks_by_bertscore_where_there_is_one(tmp_path: Path) -> None:
