@@ -23,7 +23,8 @@ OUTCOMES = {
     "no_progress": "the customer ended it, not content",
     "one_exchange": "a template customer, who writes once",
     "turn_limit": "the customer had not ended it when the turns were used up",
-    "broken": "a reply could not be used, in all attempts",
+    "broken": "a reply of the assistant could not be used, in all attempts",
+    "customer_broke": "a reply of the customer could not be used, in all attempts",
 }
 """How a conversation ended."""
 
@@ -46,7 +47,9 @@ class Turn:
 class Conversation:
     """One conversation; `lines` are the customer's messages where they are replayed.
 
-    `all_info` says that the customer names every property of the goal in it, once it has ended.
+    `failures` and `answers` are the assistant's. A simulated customer's failures are kept apart, and what it
+    costs is nobody's figure. `all_info` says that the customer names every property of the goal in it, once it
+    has ended.
     """
 
     goal: Goal
@@ -54,6 +57,7 @@ class Conversation:
     turns: list[Turn] = field(default_factory=list)
     outcome: str | None = None
     failures: Counter[str] = field(default_factory=Counter)
+    customer_failures: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     answers: list[Row] = field(default_factory=list)
     lines: Sequence[str] = ()
@@ -63,12 +67,11 @@ class Conversation:
         """The queries of each search."""
         return [turn.queries for turn in self.turns if turn.action == "search"]
 
-    def note(self, settled: Settled[Line] | Settled[Action]) -> None:
-        """Count the failures of a reply, those of its earlier attempts included, and keep its answers."""
-        self.answers += settled.answers
+    def note(self, settled: Settled[Line] | Settled[Action], failures: Counter[str]) -> None:
+        """Count the failures of a reply, those of its earlier attempts included, among `failures`."""
         self.faults += settled.reading.faults
         for reading in settled.readings:
-            self.failures.update({*reading.notes, *(fault.code for fault in reading.faults)})
+            failures.update({*reading.notes, *(fault.code for fault in reading.faults)})
 
 
 class Customer(Protocol):
@@ -148,10 +151,10 @@ def converse(
 
 
 def _hear(conversation: Conversation, settled: Settled[Line], last: bool) -> None:
-    conversation.note(settled)
+    conversation.note(settled, conversation.customer_failures)
     line = settled.reading
     if line.faults:
-        conversation.outcome = "broken"
+        conversation.outcome = "customer_broke"
     elif line.end != "no":
         conversation.outcome = line.end
         if line.text:
@@ -163,7 +166,8 @@ def _hear(conversation: Conversation, settled: Settled[Line], last: bool) -> Non
 
 
 def _act(conversation: Conversation, settled: Settled[Action], shown: Shop) -> None:
-    conversation.note(settled)
+    conversation.note(settled, conversation.failures)
+    conversation.answers += settled.answers
     action, turn = settled.reading, conversation.turns[-1]
     if action.faults:
         conversation.outcome = "broken"

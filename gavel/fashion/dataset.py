@@ -85,7 +85,7 @@ def rows_of(conversation: Conversation) -> list[dict[str, Any]]:
         "customer_kind": goal.customer_kind,
         "personality": goal.personality,
         "outcome": conversation.outcome,
-        "failures": sorted(conversation.failures.elements()),
+        "failures": sorted((conversation.failures + conversation.customer_failures).elements()),
         "fault_detail": "\n".join(
             f"{f.code}: {' '.join(f.detail.split())}" for f in conversation.faults
         )

@@ -130,7 +130,8 @@ def _queries(
         if settled.reading.queries and turns:
             turns[-1] = replace(turns[-1], action="search", queries=settled.reading.queries)
         own = Conversation(conversation.goal, conversation.language, turns, conversation.outcome)
-        own.note(settled)
+        own.note(settled, own.failures)
+        own.answers += settled.answers
         written.append(own)
     return written
 
@@ -142,7 +143,7 @@ def _rows(
     latency = sum(answer["latency_ms"] or 0.0 for c in played for answer in c.answers)
     rows = []
     for c in played:
-        if not c.searches():
+        if not c.searches() and c.outcome != "customer_broke":
             c.failures["no_query"] = max(1, c.failures["no_query"])
         own = sum(answer["latency_ms"] or 0.0 for answer in c.answers)
         seconds = busy * own / latency if latency else 0.0

@@ -140,6 +140,10 @@ def add_scores(
     for row in rows:
         searches, goal = row["searches"], row["goal"]
         row |= dict.fromkeys(("bertscore", "similarity", "theme_first", "theme_third"))
+        if row["outcome"] == "customer_broke" and not searches:
+            # The system had no chance to search: that says nothing of it.
+            row |= {"attributes": [], "undefined": "the customer broke it"}
+            continue
         row["attributes"] = attributes_found(
             searches, parse_properties(row["properties"], vocabulary), vocabulary
         )

@@ -98,7 +98,7 @@ def flags(
 
 
 def _format(conversation: Conversation, fault_detail: str | None) -> Iterable[tuple[str, str]]:
-    if conversation.outcome == "broken":
+    if conversation.outcome in ("broken", "customer_broke"):
         yield "wrong_format", fault_detail or "a reply could not be used"
 
 

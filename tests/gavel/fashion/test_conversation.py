@@ -84,8 +84,9 @@ def test_the_turn_limit_guards() -> None:
 def test_a_reply_that_cannot_be_used_breaks_it(side: str) -> None:
     lines = [Line(faults=UNUSABLE)] if side == "customer" else [Line("shoes")]
     done = run(lines, [Action(faults=UNUSABLE)])
-    assert done.outcome == "broken"
-    assert done.failures == {"not_json": 1}
+    assert done.outcome == ("customer_broke" if side == "customer" else "broken")
+    assert done.failures == ({} if side == "customer" else {"not_json": 1})
+    assert done.customer_failures == ({"not_json": 1} if side == "customer" else {})
     assert len(done.turns) == (0 if side == "customer" else 1)
 
 
@@ -98,9 +99,8 @@ def test_a_replayed_customer_says_the_same_whatever_happens() -> None:
 
 def test_failures_of_all_attempts_count() -> None:
     conversation = Conversation(goal())
-    conversation.note(
-        Settled([Action(faults=UNUSABLE), Action("search", queries=["a"], notes=["url"])])
-    )
+    settled = Settled([Action(faults=UNUSABLE), Action("search", queries=["a"], notes=["url"])])
+    conversation.note(settled, conversation.failures)
     assert conversation.failures == {"not_json": 1, "url": 1}
     assert conversation.faults == []
 

@@ -13,8 +13,10 @@ import pytest
 from gavel.fashion.conversation import Conversation
 from gavel.fashion.evaluate import Cost, _busy, evaluate_system
 from gavel.fashion.goals import make_goals
+from gavel.fashion.scripted import Scripts
 from gavel.fashion.simulate import Ground, simulate
 from gavel.inference.ledger import Ledger
+from gavel.inference.request import Request
 from gavel.settings.fashion import FashionSystem
 from gavel.settings.judging import Prices
 
@@ -153,6 +155,31 @@ def test_live_customers_talk_to_the_system_in_its_language(
     assert len(live) == 14
     assert {row["outcome"] for row in live} == {"success", "one_exchange"}
     assert all(row["searches"] for row in live)
+
+
+def test_a_live_customer_is_not_booked_on_the_system(
+    ground: Callable[..., Ground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ground(customer="live")
+    with Ledger.open(tmp_path / "s", "run", "w") as ledger:
+        data = simulate(made, make_goals(made.settings, made.vocabulary), ledger)
+    whole = Scripts.customer
+
+    def prefixed(self: Scripts, request: Request) -> str:
+        broken = request.subject.goal.id == "e00001"
+        return "no object" if broken else f"CUSTOMER: {whole(self, request)}"
+
+    monkeypatch.setattr(Scripts, "customer", prefixed)
+    rows = [
+        row for row in evaluated(made, tmp_path, "scripted", data) if row["mode"] == "assistant"
+    ]
+    broken = rows[0]
+    assert (broken["id"], broken["outcome"], broken["requests"]) == ("e00001", "customer_broke", 0)
+    assert {code for row in rows for code in row["failures"]} == set()
+    # One for each turn but the closing words.
+    assert sum(row["requests"] for row in rows) == sum(row["turns"] for row in rows) - sum(
+        row["outcome"] == "success" for row in rows
+    )
 
 
 def test_modes_are_the_systems_own() -> None:

@@ -74,6 +74,7 @@ def row(
         "properties": properties,
         "theme": theme,
         "searches": searches,
+        "outcome": "success",
     }
 
 
@@ -112,6 +113,16 @@ def test_scores_of_items_and_themes(vocabulary: Vocabulary) -> None:
         [True, True],
         [False, False],
     ]
+
+
+def test_what_a_customer_broke_before_a_search_says_nothing_of_the_system(
+    vocabulary: Vocabulary,
+) -> None:
+    both: list[list[list[str]]] = [[], [["shoes"]]]
+    rows = [row("black shoes", "black, shoes", s) | {"outcome": "customer_broke"} for s in both]
+    add_scores(rows, vocabulary, "mean", None, vectors(vocabulary), "no model")
+    assert (rows[0]["attributes"], rows[0]["undefined"]) == ([], "the customer broke it")
+    assert [a["exact"] for a in rows[1]["attributes"]] == [False, True]
 
 
 def test_without_a_model_bertscore_is_undefined_and_says_why(vocabulary: Vocabulary) -> None:
