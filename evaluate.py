@@ -15,8 +15,8 @@ import dagster as dg
 from assets.alignment import ALIGN
 from assets.benchmark import BENCHMARK, RECORDS, TABULATE, VERDICTS
 from assets.dialogue import EVALUATE, PAGES, RANK, RESULTS, SYSTEMS
+from assets.fashion import LANGUAGE, TRANSLATE, fashion_steps
 from assets.fashion import MAKE as MAKE_FASHION
-from assets.fashion import fashion_steps
 from assets.jobs import RELEASE, steps_of_a_day
 from assets.pairwise import COMPARE, comparers
 from assets.processes import end_abandoned_runs, process_tags
@@ -165,12 +165,20 @@ def _run(
 def evaluate_fashion(suite: Suite) -> list[str]:
     """Make the fashion data, evaluate every system, rank them; return why some could not be, a sentence each."""
     failures: list[str] = []
-    for step in fashion_steps(suite):
-        failed, _ = run_steps([step])
+    without: set[str] = set()
+    for job, partition in fashion_steps(suite):
+        # Nobody is evaluated on conversations that could not be made anew.
+        if isinstance(partition, dg.MultiPartitionKey) and (
+            partition.keys_by_dimension[LANGUAGE] in without
+        ):
+            continue
+        failed, _ = run_steps([(job, partition)])
         if failed is not None:
             failures.append(failed)
-            if step[0] == MAKE_FASHION:
-                break  # there is nothing to evaluate anybody on
+            if job == MAKE_FASHION:
+                break
+            if job == TRANSLATE and partition is not None:
+                without.add(partition)
     return failures
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,20 @@ def test_a_day_named_twice_is_evaluated_once() -> None:
         "2026-11-02",
         "2026-11-03",
     ]
+
+
+def test_nobody_is_evaluated_in_a_language_whose_data_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = []
+
+    def run(steps: Sequence[tuple[str, str | None]]) -> tuple[str | None, int]:
+        ran.extend(steps)
+        return ("no translator" if steps[0][1] == "de" else None), 0
+
+    monkeypatch.setattr(evaluate, "run_steps", run)
+    suite = load_suite(ROOT / "suite.yaml")
+    assert evaluate.evaluate_fashion(suite) == ["no translator"]
+    steps = evaluate.fashion_steps(suite)
+    missing = [str(step[1]) for step in steps if step not in ran]
+    assert missing == ["de|scripted", "de|yake", "de|popularity", "de|lorem"]

@@ -111,6 +111,8 @@ def _errors(conversation: Conversation) -> Iterable[tuple[str, str]]:
 
 def _behaviour(conversation: Conversation) -> Iterable[tuple[str, str]]:
     goal, turns = conversation.goal, conversation.turns
+    if not turns and conversation.outcome not in ("broken", "customer_broke"):
+        yield "customer_behaviour", "ended the conversation without a word"
     if conversation.outcome == "turn_limit":
         yield "customer_behaviour", f"had not ended the conversation after {len(turns)} turns"
     if conversation.outcome == "success" and not conversation.searches():
@@ -246,7 +248,8 @@ def decide(
 ) -> Decision:
     """What becomes of a conversation: a person's decision wins, then any flag removes.
 
-    `found` is what rules flag. A decision for its language wins over one for all languages.
+    `found` is what rules flag. A decision for its language wins over one for all languages. What holds no message
+    cannot be kept.
     """
     decision = Decision()
     for ground, reason in found:
@@ -257,7 +260,9 @@ def decide(
         decision.reasons.append(f"the verifier could not be got to answer: {check.faults[0].code}")
     identity = conversation.goal.id
     own = people.get((identity, conversation.language)) or people.get((identity, ""))
-    if own is not None:
+    if own is not None and own[0] and not conversation.turns:
+        decision.reasons.append(f"a person keeps it ({own[1]}), but it holds no message")
+    elif own is not None:
         decision.kept, decision.decided_by = own[0], "person"
         decision.reasons.append(own[1])
         if not decision.kept:

@@ -88,6 +88,21 @@ def test_whose_decision_wins(found: Any, check: Any, people: Any, expected: Any)
     assert decision.kept or decision.reasons
 
 
+def test_what_holds_no_message_cannot_be_kept(vocabulary: Vocabulary) -> None:
+    for outcome, ground in [
+        ("customer_broke", "wrong_format"),
+        ("no_progress", "customer_behaviour"),
+        ("success", "customer_behaviour"),
+    ]:
+        empty = talk(outcome=outcome)
+        decision = decide(
+            empty, flags(empty, vocabulary, None), None, {("e00001", ""): (True, "fine")}
+        )
+        assert (decision.kept, decision.decided_by) == (False, "rules")
+        assert ground in decision.grounds
+        assert decision.reasons[-1] == "a person keeps it (fine), but it holds no message"
+
+
 def test_a_verifier_without_an_answer_removes_nothing_and_is_told() -> None:
     from gavel.judge.prompts import Fault
 
