@@ -7,6 +7,7 @@ are counted by name. Nothing is guessed: text that is no action is none.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,12 +20,12 @@ _ON_THE_WAY = (
     *("timeout", "transport"),
 )
 FAILURES = {
-    "malformed_action": "the reply is no object of the form asked for",
+    "malformed_action": "the reply is no object of the form asked for, or a message with queries",
     "role_switch": "the reply speaks for the other side",
     "no_query": "a search, or a whole conversation, without any query",
     "empty_message": "a message without text",
     "prefix": "a speaker's name in front of the text; it is taken off",
-    "empty_query": "a blank query among others; it is left out",
+    "empty_query": "a query without letter or digit among others; it is left out",
     "url": "a web address in a message of the assistant",
     **{code: FAULTS[code] for code in _ON_THE_WAY},
 }
@@ -36,16 +37,43 @@ SLIPS = ("prefix", "empty_query", "url")
 End = Literal["no", "success", "no_progress"]
 ENDS = ("no", "success", "no_progress")
 
-_ASSISTANT = r"assistant|agent|bot|system|assistent|assistentin|βοηθός"
-_CUSTOMER = r"customer|user|client|human|shopper|kunde|kundin|utilisateur|πελάτης"
-_PREFIX = {
-    side: re.compile(rf"^[\s*_#\[(]*(?:{names})[\s*_\])]*[:：][\s*_]*", re.IGNORECASE)
-    for side, names in (("assistant", _ASSISTANT), ("customer", _CUSTOMER))
+Side = Literal["assistant", "customer"]
+_NAMES: dict[Side, str] = {
+    "assistant": "assistant, shop assistant, shopping assistant, sales assistant, AI, AI assistant, agent, bot, "
+    "chatbot, system, seller, assistent, assistentin, verkäufer, verkäuferin, berater, beraterin, KI, assistante, "
+    "vendeur, vendeuse, conseiller, conseillère, IA, βοηθός, πωλητής, πωλήτρια",
+    "customer": "customer, user, client, human, shopper, buyer, kunde, kundin, nutzer, nutzerin, cliente, "
+    "utilisateur, utilisatrice, acheteur, acheteuse, πελάτης, πελάτισσα, χρήστης",
 }
-_OTHER = {"assistant": "customer", "customer": "assistant"}
+"""By which names a side is called in front of a text."""
+_NAMED = re.compile(r"[\s*_#\[(]*([^\W\d_](?:[^\W_]|\s){0,30}?)[\s*_\])]*[:：][\s*_]*")
 _URL = re.compile(r"https?://|\bwww\.\w", re.IGNORECASE)
 _LONGEST_QUERY = 100_000
 """Characters kept of one query; no search box takes more, and no measure reads more."""
+
+
+def _folded(name: str) -> str:
+    """A name without case and accents: capitals are written without these in Greek and in French."""
+    parts = unicodedata.normalize("NFD", " ".join(name.split()).casefold())
+    return "".join(part for part in parts if not unicodedata.combining(part))
+
+
+_SIDES = {_folded(name): side for side, names in _NAMES.items() for name in names.split(", ")}
+
+
+def speaker(text: str) -> tuple[Side, int] | None:
+    """Whose name stands in front of `text`, and where the text itself begins; None where no name does."""
+    match = _NAMED.match(text)
+    side = None if match is None else _SIDES.get(_folded(match[1]))
+    return None if match is None or side is None else (side, match.end())
+
+
+def speaks_for(text: str, side: Side) -> bool:
+    """Whether a line of `text` has the name of `side` in front."""
+    return any(found[0] == side for line in text.splitlines() if (found := speaker(line)))
+
+
+_OTHER: dict[Side, Side] = {"assistant": "customer", "customer": "assistant"}
 
 
 @dataclass(slots=True)
@@ -105,12 +133,18 @@ def read_action(answer: Mapping[str, Any]) -> Action:
             Fault("malformed_action", f"action: {kind!r} is neither message nor search")
         )
         return action
-    action.kind = kind
+    action.kind, given = kind, found.get("queries")
     action.text = _text(found, "message", "assistant", action)
     if _URL.search(action.text):
         action.notes.append("url")
     if kind == "search":
-        action.queries = _queries(found.get("queries"), action)
+        action.queries = _queries(given, action)
+    elif any(map(_says, given)) if isinstance(given, list) else given:
+        action.faults.append(
+            Fault(
+                "malformed_action", "queries: a message has none; choose one of message and search"
+            )
+        )
     elif not action.text and not action.faults:
         action.faults.append(Fault("empty_message", "message: is empty"))
     return action
@@ -122,19 +156,25 @@ def read_query(answer: Mapping[str, Any]) -> Action:
     found = _object(answer, "assistant", action)
     if found is not None:
         query = found.get("query")
-        action.queries = _queries([query] if isinstance(query, str) else query, action)
+        if query is None or isinstance(query, str):
+            action.queries = _queries([query or ""], action)
+        else:
+            action.faults.append(
+                Fault(
+                    "malformed_action", f"query: {str(query)[:200]!r} is no text; one is asked for"
+                )
+            )
     return action
 
 
 def _object(
-    answer: Mapping[str, Any], side: Literal["assistant", "customer"], reply: Line | Action
+    answer: Mapping[str, Any], side: Side, reply: Line | Action
 ) -> Mapping[str, Any] | None:
     text = answer["text"] or ""
-    if _PREFIX[side].match(text):
+    if (named := speaker(text)) and named[0] == side:
         reply.notes.append("prefix")
     found, _, fault = read_object(answer)
-    switched = any(_PREFIX[_OTHER[side]].match(line) for line in text.splitlines())
-    if switched:
+    if speaks_for(text, _OTHER[side]):
         reply.faults.append(Fault("role_switch", f"speaks for the {_OTHER[side]}"))
         return None
     if fault is not None:
@@ -146,7 +186,7 @@ def _object(
 def _text(
     found: Mapping[str, Any],
     name: str,
-    side: Literal["assistant", "customer"],
+    side: Side,
     reply: Line | Action,
 ) -> str:
     """The text under `name`, without the speaker's own name before it."""
@@ -156,12 +196,16 @@ def _text(
     if not isinstance(value, str):
         reply.faults.append(Fault("malformed_action", f"{name}: {value!r} is no text"))
         return ""
-    text = _storable(value).strip()
-    if any(_PREFIX[_OTHER[side]].match(line) for line in text.splitlines()):
+    return _own_text(_storable(value).strip(), name, side, reply)
+
+
+def _own_text(text: str, name: str, side: Side, reply: Line | Action) -> str:
+    """`text` without the speaker's own name before it; that of the other side is a fault."""
+    if speaks_for(text, _OTHER[side]):
         reply.faults.append(Fault("role_switch", f"{name}: speaks for the {_OTHER[side]}"))
-    if match := _PREFIX[side].match(text):
+    if (named := speaker(text)) and named[0] == side:
         reply.notes.append("prefix")
-        text = text[match.end() :].strip()
+        text = text[named[1] :].strip()
     return text
 
 
@@ -173,13 +217,18 @@ def _queries(value: Any, action: Action) -> list[str]:
             Fault("malformed_action", f"queries: {str(value)[:200]!r} is no list of texts")
         )
         return []
-    kept = [" ".join(_storable(query).split())[:_LONGEST_QUERY] for query in value]
-    queries = [query for query in kept if query]
+    kept = [_own_text(_storable(query), "queries", "assistant", action) for query in value]
+    queries = [" ".join(query.split())[:_LONGEST_QUERY] for query in kept if _says(query)]
     if not queries:
         action.faults.append(Fault("no_query", "queries: none holds a word"))
     elif len(queries) < len(kept):
         action.notes.append("empty_query")
     return queries
+
+
+def _says(query: Any) -> bool:
+    """Whether a query says anything: it holds a letter or a digit. What is no text at all counts as such."""
+    return any(map(str.isalnum, query)) if isinstance(query, str) else query is not None
 
 
 def _storable(text: str) -> str:
