@@ -5,13 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_BOUND = r"\w'&"
-"""What continues a word: letters, digits, and what joins them in Levi's, PULL&BEAR, H&M. A hyphen does not."""
+_BEFORE = r"(?<!\w)(?<!\w['&])"
+_AFTER = r"(?!\w)(?!&\w)(?!'(?!s(?!\w))\w)"
+"""A word is continued by letters, digits, and by an apostrophe or & that joins them: Levi's, PULL&BEAR, H&M.
+
+A quotation mark does not join, nor a hyphen, nor the 's of a possessive: 'Nike' and Nike's hold Nike.
+"""
+_LOST = re.compile(
+    r"\b([Ii](?= m \w)"
+    r"|(?:[Ii]t|[Tt]hat|[Ww]hat|[Hh]e|[Ss]he|[Hh]ere|[Tt]here|[Ww]here|[Ww]ho|[Hh]ow|[Ll]et)(?= s \w)"
+    r"|[Ll]evi(?= s\b)) "
+)
+"""Where a lower-case m or s is what is left of a contraction without its apostrophe, and no size."""
 
 
 def plain(text: str) -> str:
-    """`text` with one kind of apostrophe, one kind of space, and no difference of case."""
-    return " ".join(re.sub("[’ʼ`´]", "'", text).split()).casefold()
+    """`text` with one kind of apostrophe, one kind of space, and no difference of case.
+
+    An English apostrophe that was left out ("i m looking", "it s a", "levi s") is put back.
+    """
+    spaced = " ".join(re.sub("[‘’ʼ`´]", "'", text).split())
+    return _LOST.sub(r"\1'", spaced).casefold()
 
 
 def whole_word(values: Iterable[str]) -> re.Pattern[str]:
@@ -23,7 +37,7 @@ def whole_word(values: Iterable[str]) -> re.Pattern[str]:
         re.escape(plain(value.rstrip("*"))) + (r"\w*" if value.endswith("*") else "")
         for value in sorted(values, key=lambda value: (-len(value), value))
     ]
-    return re.compile(rf"(?<![{_BOUND}])(?:{'|'.join(patterns)})(?![{_BOUND}])")
+    return re.compile(rf"{_BEFORE}(?:{'|'.join(patterns)}){_AFTER}")
 
 
 def holds(text: str, values: Iterable[str]) -> bool:

@@ -22,6 +22,8 @@ GOAL = {"colour": "gray", "brand": "Levi's", "size": "S", "apparel": "pants"}
         ([["gray"], ["levi’s pants"]], "gray Levi's pants", "gray Levi's pants"),
         ([["GRAY PANTS size s"]], "gray S pants", "gray S pants"),
         ([["grayish pants-suit Levi's"]], "Levi's pants", "Levi's pants"),
+        ([["'gray' 'Levi's' pants size 'S'"]], "gray Levi's S pants", "gray Levi's S pants"),
+        ([["levi s gray pants"]], "gray Levi's pants", "gray Levi's pants"),
         ([["small pants"]], "pants", "S pants"),
         ([["schwarze Hose S"]], "S", "S"),
         ([], "", ""),
