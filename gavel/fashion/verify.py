@@ -22,7 +22,7 @@ from gavel.inference.settle import Row
 from gavel.judge.prompts import Fault
 from gavel.judge.verdicts import read_object
 from gavel.settings.fashion import FASHION_LANGUAGES
-from gavel.text.words import count_words, holds
+from gavel.text.words import count_words, holds, plain
 
 GROUNDS = {
     "wrong_format": "a reply that could not be used, or that spoke for the other side",
@@ -47,12 +47,53 @@ SCHEMA = pa.schema(
 )
 """One row a conversation: kept or removed, by whom, and every ground and reason found, also of those kept."""
 
+_CANNOT = r"\b(?:can't|cannot|can not|won't|(?:not able|unable) to) "
 _ERROR = re.compile(
-    r"\b(error (code )?[45]\d\d|http [45]\d\d|internal server error|rate limit|traceback \(most recent|"
-    r"as an ai\b|as a language model|openai|max(imum)? tokens|context length|null pointer|undefined is not)|"
-    r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}",
+    "|".join(
+        (
+            # Errors of a server, a client or a program.
+            r"\b(?:error|fehler|erreur|σφάλμα)(?: code)?:? ?[45]\d\d\b|\bhttp [45]\d\d\b",
+            r"\b[45]\d\d (?:service unavailable|bad gateway|gateway time-?out|internal server error|bad request"
+            r"|too many requests|not found|forbidden|unauthorized)\b",
+            r"\binternal server error|\bservice unavailable\b|\bbad gateway\b|\brate limit|\bmax(?:imum)? tokens"
+            r"|\b(?:request|connection|gateway) (?:has )?timed out\b|\bconnection (?:refused|reset)\b",
+            r"\bzeitüberschreitung\b|\bdélai d'attente dépassé|\bτο αίτημα έληξε\b",
+            r"traceback \(most recent|\bcontext length|\bnull pointer|\bundefined is not|\[object object\]",
+            r"\A\W*(?:null|undefined|nan)\W*\Z",
+            # What frames a model's text.
+            r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}|</?think(?:ing)?>|^\W*### ?\w+ ?:|\bopenai\b",
+            # A model that speaks of itself.
+            r"\bas an ai\b(?!,? you)|\b(?:ai|large) language model\b|\b(?:as|i am|i'm) an? (?:ai|language) model\b",
+            r"\bals (?:ki|ki-modell|künstliche intelligenz|(?:ki-)?sprachmodell)\b",
+            r"\bbin (?:nur )?ein (?:ki-)?sprachmodell\b",
+            r"\ben tant qu'(?:ia|intelligence artificielle)\b|\bmodèle de langage\b",
+            r"\bως τεχνητή νοημοσύνη\b|\bγλωσσικό μοντέλο\b",
+            # A refusal to play the part or to translate.
+            _CANNOT + r"(?:write|act|play|speak|answer|reply|respond|pretend)"
+            r"\b.{0,20}\b(?:customer|user|role|character)\b",
+            _CANNOT + r"translate\b",
+            r"\bkann (?:\w+ ){1,4}nicht übersetzen\b|\bne peux pas traduire\b|\bδεν μπορώ να (?:το )?μεταφράσω\b",
+            # Help refused and nothing else said; what a shop cannot do is named, and something follows.
+            _CANNOT + r"(?:help|assist)(?: you)?(?: with (?:that|this)(?: request)?)?\W*\Z",
+            _CANNOT + r"(?:comply|fulfill?|continue) (?:with )?(?:that|this|your) request\b",
+            r"\b(?:dabei|damit|bei dieser anfrage) kann ich (?:\w+ ){0,3}nicht (?:weiter)?helfen\W*\Z",
+            r"\bne peux pas (?:vous |t')?aider(?: (?:avec|pour) (?:cela|ça|cette demande))?\W*\Z",
+            r"\bδεν μπορώ να (?:σας |σε )?βοηθήσω(?: με αυτό(?: το αίτημα)?)?\W*\Z",
+        )
+    ),
+    re.IGNORECASE | re.MULTILINE,
+)
+_SHOP = re.compile(
+    r"\bhow (?:can|may) i (?:help|assist) you\b|\bwie kann ich (?:ihnen|dir) (?:\w+ ){0,3}(?:weiter)?helfen\b"
+    r"|\bcomment puis-je vous aider\b|\bπώς μπορώ να (?:σας|σε) βοηθήσω\b"
+    r"|\bhere (?:are|is) (?:some|a few|several|our|the) (?:\w+ ){0,3}"
+    r"(?:options|items|results|suggestions|recommendations|products|pieces)\b"
+    r"|\bhier sind (?:einige|ein paar) (?:\w+ ){0,3}(?:optionen|artikel|vorschläge|ergebnisse)\b"
+    r"|\bvoici (?:quelques|des|nos) (?:\w+ ){0,3}(?:options|articles|suggestions|résultats)\b"
+    r"|\b(?:ορίστε|εδώ είναι) μερικ(?:ές|ά) (?:\w+ ){0,3}(?:επιλογές|προτάσεις|προϊόντα)",
     re.IGNORECASE,
 )
+"""What only the shop says: a customer who says it has switched roles."""
 _ORDINARY = {"small", "medium", "large", "summer", "comfortable", "loose"}
 """Values that are also said of other things, so that one of them contradicts nothing."""
 _CASUAL_WORDS = 20.0
@@ -100,12 +141,16 @@ def flags(
 def _format(conversation: Conversation, fault_detail: str | None) -> Iterable[tuple[str, str]]:
     if conversation.outcome in ("broken", "customer_broke"):
         yield "wrong_format", fault_detail or "a reply could not be used"
+    for number, turn in enumerate(conversation.turns, 1):
+        if match := _SHOP.search(plain(turn.customer)):
+            yield "wrong_format", f"turn {number}, customer, speaks for the shop: {match.group()!r}"
 
 
 def _errors(conversation: Conversation) -> Iterable[tuple[str, str]]:
     for number, turn in enumerate(conversation.turns, 1):
         for who, text in (("customer", turn.customer), ("assistant", turn.text)):
-            if match := _ERROR.search(text):
+            # Line by line, with one kind of apostrophe.
+            if match := _ERROR.search("\n".join(map(plain, text.splitlines()))):
                 yield "error_text", f"turn {number}, {who}: {match.group()!r}"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gavel.errors import FashionError
 from gavel.fashion.conversation import Conversation
-from gavel.fashion.verify import Check, decide, flags, read_decisions
+from gavel.fashion.verify import Check, _errors, _format, decide, flags, read_decisions
 from gavel.fashion.vocabulary import Vocabulary
 
 from .conftest import goal, said, searched, talk, wrote
@@ -55,6 +55,118 @@ def test_the_grounds_that_rules_find(
     found = flags(conversation, vocabulary, "not_json: x")
     assert [ground for ground, _ in found] == grounds
     assert all(reason for _, reason in found)
+
+
+ERRORS = [
+    "I'm sorry, but I can't help with that request.",
+    "I’m sorry, I cannot assist with that.",
+    "Sorry, I am unable to assist you with this request!",
+    "I cannot write as the customer",
+    "I can't play the role of a customer.",
+    "Sorry, I am an AI language model and have no clothes.",
+    "As an AI, I have no size.",
+    "As an AI language model I cannot translate this. Error 500",
+    "Error: 503 Service Unavailable",
+    "502 Bad Gateway",
+    "Request timed out",
+    "<think>the customer wants shoes</think> shoes",
+    "### Response: shoes",
+    "null",
+    "[object Object]",
+    "Als KI kann ich keine Kleidung tragen.",
+    "Als Sprachmodell habe ich keine Größe.",
+    "Das kann ich leider nicht. Ich bin ein Sprachmodell.",
+    "Ich kann diesen Text nicht übersetzen.",
+    "Entschuldigung, dabei kann ich Ihnen leider nicht helfen.",
+    "Fehler 503",
+    "En tant qu'IA, je ne porte pas de vêtements.",
+    "Désolé, je suis un modèle de langage.",
+    "Je ne peux pas traduire ce message.",
+    "Désolé, je ne peux pas vous aider avec cette demande.",
+    "Erreur 500",
+    "Ως τεχνητή νοημοσύνη δεν φοράω ρούχα.",
+    "Είμαι ένα γλωσσικό μοντέλο.",
+    "Δεν μπορώ να μεταφράσω αυτό το μήνυμα.",
+    "Λυπάμαι, δεν μπορώ να σας βοηθήσω με αυτό.",
+    "Σφάλμα 500",
+]
+CONVERSATION = [
+    "Sorry, I cannot see your orders. Which colour would you like?",
+    "I can't help you with discounts, but here are some shoes.",
+    "I'm sorry, I can't help with that discount. Shall I look for shoes?",
+    "I am not able to assist with orders; which size do you need?",
+    "I can't help it, I love black.",
+    "can you help me",
+    "cannot wait, show me more",
+    "are you an ai or a person",
+    "you are only a bot, right?",
+    "as a model I need to look good",
+    "I have 500 nike shoes",
+    "is 404 a size?",
+    "my error, I meant black",
+    "I timed it badly, the party is today",
+    "none",
+    "black :) ### just kidding",
+    "I write to the customer service if this goes on",
+    "Ich kann mich nicht entscheiden.",
+    "Da kann ich Ihnen helfen: welche Farbe?",
+    "Bei Rabatten kann ich Ihnen nicht helfen, aber bei der Größe.",
+    "Null Ahnung, was ich anziehen soll",
+    "mein Fehler, ich meinte schwarz",
+    "Je ne peux pas me décider.",
+    "Je ne peux pas vous aider pour les remises, mais voici des chaussures.",
+    "un modèle en laine, s'il vous plaît",
+    "erreur de ma part, en noir",
+    "Δεν μπορώ να αποφασίσω.",
+    "Δεν μπορώ να σας βοηθήσω με εκπτώσεις, αλλά ποιο χρώμα θέλετε;",
+    "ως δώρο, ένα μαύρο μπουφάν",
+    "λάθος μου, το ήθελα μαύρο",
+    "ως μοντέλο χρειάζομαι κάτι κομψό",
+    "as an ai you should know that",
+]
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_errors_and_refusals_are_found_in_either_part(text: str) -> None:
+    for conversation in (talk(searched(text, "x")), talk(wrote("black nike shoes", text))):
+        assert [ground for ground, _ in _errors(conversation)] == ["error_text"]
+
+
+@pytest.mark.parametrize("text", CONVERSATION)
+def test_conversation_is_no_error(text: str) -> None:
+    talked = talk(wrote(text, text), searched(text, "x"))
+    assert [*_errors(talked), *_format(talked, None)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "switched"),
+    [
+        ("Sure! How can I help you find shoes today?", True),
+        ("Here are some options: 1. black shoes", True),
+        ("Here are a few great suggestions for you", True),
+        ("Wie kann ich Ihnen heute weiterhelfen?", True),
+        ("Hier sind einige Vorschläge: 1. Schuhe", True),
+        ("Bonjour, comment puis-je vous aider ?", True),
+        ("Voici quelques suggestions :", True),
+        ("Γεια σας, πώς μπορώ να σας βοηθήσω;", True),
+        ("Ορίστε μερικές επιλογές: 1.", True),
+        ("how can you help me", False),
+        ("can you show me some options", False),
+        ("here is what I want: black shoes", False),
+        ("are these the results?", False),
+        ("Können Sie mir helfen?", False),
+        ("Haben Sie noch ein paar Vorschläge?", False),
+        ("Pouvez-vous m'aider ?", False),
+        ("avez-vous des suggestions ?", False),
+        ("Μπορείτε να με βοηθήσετε;", False),
+        ("έχετε άλλες προτάσεις;", False),
+    ],
+)
+def test_what_only_the_shop_says_is_a_switch_of_roles(text: str, switched: bool) -> None:
+    found = list(_format(talk(searched(text, "x")), None))
+    assert [ground for ground, _ in found] == (["wrong_format"] if switched else [])
+    # Of the shop it is no switch.
+    assert list(_format(talk(wrote("black shoes", text)), None)) == []
 
 
 ANYBODY: dict[tuple[str, str], tuple[bool, str]] = {}
