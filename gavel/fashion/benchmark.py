@@ -157,8 +157,10 @@ def write_language(bench: Bench, language: str) -> LanguageData:
             translated, lost = translate(voice, ground.prompts, selected, language)
         people = _people(bench)
         kept = []
+        english = {c.goal.id: c for c in selected}
         for c in translated:
-            decision = verify.decide(c, [], None, people)
+            found = verify.flags_of_translation(c, english[c.goal.id])
+            decision = verify.decide(c, found, None, people)
             if decision.kept:
                 kept.append(c)
             else:

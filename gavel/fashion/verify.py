@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from gavel.errors import FashionError
+from gavel.fashion.actions import speaker
 from gavel.fashion.conversation import Conversation
 from gavel.fashion.parties import Voice, ask_about
 from gavel.fashion.prompts import FashionPrompts, schema_of
@@ -29,7 +30,7 @@ GROUNDS = {
     "error_text": "the text of an error, a refusal or an instruction in place of conversation",
     "customer_behaviour": "the customer did not behave as told",
     "unfaithful": "the customer asked for something else than the goal, or never for it",
-    "translation": "a message could not be translated",
+    "translation": "a message could not be translated, or was left in English",
     "person": "a person removed it",
 }
 """Every ground of removal. The first four are flagged by rules and, where one is configured, by a verifier."""
@@ -63,7 +64,8 @@ _ERROR = re.compile(
             # What frames a model's text.
             r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}|</?think(?:ing)?>|^\W*### ?\w+ ?:|\bopenai\b",
             # A model that speaks of itself.
-            r"\bas an ai\b(?!,? you)|\b(?:ai|large) language model\b|\b(?:as|i am|i'm) an? (?:ai|language) model\b",
+            r"\bas an ai\b(?!,? you)",
+            r"\b(?:ai|large) language model\b|\b(?:as|i am|i'm) an? (?:ai|language) model\b",
             r"\bals (?:ki|ki-modell|künstliche intelligenz|(?:ki-)?sprachmodell)\b",
             r"\bbin (?:nur )?ein (?:ki-)?sprachmodell\b",
             r"\ben tant qu'(?:ia|intelligence artificielle)\b|\bmodèle de langage\b",
@@ -98,6 +100,10 @@ _ORDINARY = {"small", "medium", "large", "summer", "comfortable", "loose"}
 """Values that are also said of other things, so that one of them contradicts nothing."""
 _CASUAL_WORDS = 20.0
 """Words a message that a casual customer writes at most, on average."""
+
+
+_SAME = 4
+"""Words and signs of a message that may be the same in two languages: names, sizes, thanks."""
 
 
 @dataclass
@@ -138,9 +144,34 @@ def flags(
     ]
 
 
+def flags_of_translation(translated: Conversation, english: Conversation) -> list[tuple[str, str]]:
+    """The grounds that rules find in a translation, each with a reason.
+
+    What may be said in any language: the text of an error, a refusal, the other side's part, a speaker's name; and
+    a message of more than _SAME words left as it is in English.
+    """
+    found = [*_switches(translated), *_errors(translated)]
+    for number, (turn, before) in enumerate(zip(translated.turns, english.turns, strict=True), 1):
+        for who, text, own in (
+            ("customer", turn.customer, before.customer),
+            ("assistant", turn.text, before.text),
+        ):
+            if named := next(filter(None, map(speaker, text.splitlines())), None):
+                found.append(
+                    ("wrong_format", f"turn {number}, {who}: names the {named[0]} as the speaker")
+                )
+            if plain(text) == plain(own) and count_words(text) > _SAME:
+                found.append(("translation", f"turn {number}, {who}: is left in English"))
+    return found
+
+
 def _format(conversation: Conversation, fault_detail: str | None) -> Iterable[tuple[str, str]]:
     if conversation.outcome in ("broken", "customer_broke"):
         yield "wrong_format", fault_detail or "a reply could not be used"
+    yield from _switches(conversation)
+
+
+def _switches(conversation: Conversation) -> Iterable[tuple[str, str]]:
     for number, turn in enumerate(conversation.turns, 1):
         if match := _SHOP.search(plain(turn.customer)):
             yield "wrong_format", f"turn {number}, customer, speaks for the shop: {match.group()!r}"

@@ -9,7 +9,15 @@ import pytest
 
 from gavel.errors import FashionError
 from gavel.fashion.conversation import Conversation
-from gavel.fashion.verify import Check, _errors, _format, decide, flags, read_decisions
+from gavel.fashion.verify import (
+    Check,
+    _errors,
+    _format,
+    decide,
+    flags,
+    flags_of_translation,
+    read_decisions,
+)
 from gavel.fashion.vocabulary import Vocabulary
 
 from .conftest import goal, said, searched, talk, wrote
@@ -167,6 +175,39 @@ def test_what_only_the_shop_says_is_a_switch_of_roles(text: str, switched: bool)
     assert [ground for ground, _ in found] == (["wrong_format"] if switched else [])
     # Of the shop it is no switch.
     assert list(_format(talk(wrote("black shoes", text)), None)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ich suche schwarze Schuhe von Nike", []),
+        ("Nike, size M", []),
+        ("As an AI language model I cannot translate this. Error 500", ["error_text"]),
+        ("Ich kann das leider nicht übersetzen.", ["error_text"]),
+        ("Σφάλμα 503", ["error_text"]),
+        ("Kunde: ich suche Schuhe", ["wrong_format"]),
+        ("ΠΕΛΑΤΗΣ: παπούτσια", ["wrong_format"]),
+        ("Comment puis-je vous aider ?", ["wrong_format"]),
+        ("I am looking for black Nike shoes", ["translation"]),
+    ],
+)
+def test_translations_are_flagged(text: str, expected: list[str]) -> None:
+    english = talk(searched("I am looking for black Nike shoes", "x"), said("Nike, size M"))
+    translated = talk(searched(text, "x"), said("Nike, size M"))
+    found = flags_of_translation(translated, english)
+    assert [ground for ground, _ in found] == expected
+    assert all(reason.startswith("turn 1, customer") for _, reason in found)
+
+
+def test_what_the_assistant_says_is_flagged_in_a_translation_too() -> None:
+    ask = "What exactly do you have in mind?"
+    english = talk(wrote("shoes", ask), searched("black", "x"))
+    assert (
+        flags_of_translation(talk(wrote("Schuhe", "Was genau?"), english.turns[1]), english) == []
+    )
+    assert flags_of_translation(talk(wrote("Schuhe", ask), english.turns[1]), english) == [
+        ("translation", "turn 1, assistant: is left in English")
+    ]
 
 
 ANYBODY: dict[tuple[str, str], tuple[bool, str]] = {}
