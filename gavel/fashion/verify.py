@@ -98,6 +98,10 @@ _SHOP = re.compile(
 """What only the shop says: a customer who says it has switched roles."""
 _ORDINARY = {"small", "medium", "large", "summer", "comfortable", "loose"}
 """Values that are also said of other things, so that one of them contradicts nothing."""
+_NEGATED = re.compile(
+    r"\b(?:not|no|without|except|instead of|rather than|other than|anything but|never)(?: \w+){1,2}"
+)
+"""What a customer does not want, in the plain form."""
 _CASUAL_WORDS = 20.0
 """Words a message that a casual customer writes at most, on average."""
 
@@ -210,13 +214,13 @@ def _faith(conversation: Conversation, vocabulary: Vocabulary) -> Iterable[tuple
     said = " . ".join(turn.customer for turn in conversation.turns)
     if goal.kind == "item":
         found = vocabulary.mentions(said, ENGLISH)
-        for value in dict.fromkeys(found):
+        wanted = _NEGATED.sub(" ", plain(said))
+        for value in dict.fromkeys(vocabulary.mentions(wanted, ENGLISH)):
             own = goal.properties.get(vocabulary.attribute_of[value])
-            # Two spellings of one thing are no contradiction, only counted apart in the figures.
-            if value in _ORDINARY or own is None:
+            # Who asks for the goal's own value, in any spelling, may speak of others beside it.
+            if value in _ORDINARY or own is None or holds(wanted, vocabulary.equivalents(own)):
                 continue
-            if value != own and value not in vocabulary.equivalents(own):
-                yield "unfaithful", f"asked for {value!r}, the goal says {own!r}"
+            yield "unfaithful", f"asked for {value!r}, the goal says {own!r}"
         if not any(value in found for value in goal.properties.values()):
             yield "unfaithful", f"named nothing of {goal.text!r}"
     elif not _of_theme(said, goal.text):

@@ -9,6 +9,7 @@ import pytest
 
 from gavel.errors import FashionError
 from gavel.fashion.conversation import Conversation
+from gavel.fashion.dataset import tells_all
 from gavel.fashion.verify import (
     Check,
     _errors,
@@ -63,6 +64,55 @@ def test_the_grounds_that_rules_find(
     found = flags(conversation, vocabulary, "not_json: x")
     assert [ground for ground, _ in found] == grounds
     assert all(reason for _, reason in found)
+
+
+L = {"size": "L", "colour": "black", "apparel": "shoes"}
+
+
+@pytest.mark.parametrize(
+    ("said_", "reason"),
+    [
+        # Black Nike shoes in size M.
+        ("red nike shoes", "asked for 'red', the goal says 'black'"),
+        ("black converse shoes", "asked for 'Converse', the goal says 'Nike'"),
+        ("black nike coat", "asked for 'coat', the goal says 'shoes'"),
+        ("black nike shoes in size l", "asked for 'L', the goal says 'M'"),
+        ("not black, i want white nike shoes", "asked for 'white', the goal says 'black'"),
+        ("i m looking for black nike shoes", None),
+        ("black nike shoes, not white ones", None),
+        ("nike shoes, not white ones", None),
+        ("nike shoes but no converse please", None),
+        ("nike shoes without red", None),
+        ("black nike shoes for the Red Bull run", None),
+        ("black nike shoes to go with my coat and jeans", None),
+        ("black nike shoes, medium", None),
+        ("it s a gift, black nike shoes", None),
+        ("not sure yet, red nike shoes", "asked for 'red', the goal says 'black'"),
+        ("no idea, maybe converse shoes", "asked for 'Converse', the goal says 'Nike'"),
+    ],
+)
+def test_what_contradicts_the_goal(said_: str, reason: str | None, vocabulary: Vocabulary) -> None:
+    found = [why for ground, why in flags(talk(searched(said_, "x")), vocabulary, None)]
+    assert found == ([] if reason is None else [reason])
+
+
+@pytest.mark.parametrize(
+    ("said_", "complete"),
+    [
+        ("i m looking for black nike shoes", False),
+        ("i m looking for black nike shoes, m", True),
+        ("i'm looking for black nike shoes in m", True),
+        ("black nike shoes size m", True),
+    ],
+)
+def test_the_rest_of_a_contraction_is_no_size(said_: str, complete: bool) -> None:
+    assert tells_all(talk(searched(said_, "x"))) is complete
+
+
+def test_a_contraction_contradicts_no_size(vocabulary: Vocabulary) -> None:
+    for text in ("i m looking for black shoes", "it s a gift, black shoes"):
+        conversation = talk(searched(text, "x"), goal=goal(properties=L))
+        assert flags(conversation, vocabulary, None) == []
 
 
 ERRORS = [
