@@ -35,6 +35,7 @@ from gavel.fashion.dataset import DATASET_VALID
 from gavel.fashion.leaderboard import STANDINGS_VALID, baselines_out_of_order
 from gavel.fashion.scores import RESULTS_VALID, VOLATILE
 from gavel.fashion.simulate import Ground
+from gavel.fashion.verify import UNANSWERED
 from gavel.report.fashion import render_fashion
 from gavel.settings.fashion import Fashion
 from gavel.store.files import replacing
@@ -152,6 +153,9 @@ def _data(suite: Suite, settings: Fashion) -> list[dg.AssetsDefinition]:
         metadata = {
             "kept": count_rows([path], "kept"),
             "removed": count_rows([path], "NOT kept"),
+            "unanswered": count_rows(
+                [path], f"array_to_string(reasons, '|') LIKE '%{UNANSWERED}%'"
+            ),
         }
         return table_result(VERIFIED.path, path, metadata=metadata)
 

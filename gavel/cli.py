@@ -21,6 +21,7 @@ from gavel.alignment.sheets import write_sheets
 from gavel.benchmark.pairs import read_pairs
 from gavel.errors import GavelError, LabelError, RubricError, StoreError
 from gavel.fashion.simulate import Ground
+from gavel.fashion.verify import read_decisions
 from gavel.inference.vllm_offline import VLLMOffline
 from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge
@@ -136,6 +137,14 @@ def _check(suite: Suite) -> None:
     if suite.fashion is not None:
         ground = Ground(suite, suite.fashion)
         _ = ground.prompts
+        if suite.fashion.decisions is not None:
+            read_decisions(suite.path(suite.fashion.decisions))
+        for language, model in suite.fashion.bertscore.models.items():
+            if not suite.path(model).is_dir():
+                print(
+                    f"fashion.bertscore.models.{language}: {suite.path(model)} is no folder; {model!r} is "
+                    "taken for a model's name, which is downloaded"
+                )
         print(
             f"fashion: {len(ground.vocabulary.attribute_of)} values, {len(ground.vocabulary.themes)} themes, "
             f"{len(suite.fashion.customers)} customers, systems {', '.join(suite.fashion.systems)}"

@@ -26,7 +26,7 @@ from pydantic import (
 from gavel.documents import kind_of, read_yaml
 from gavel.errors import SuiteError
 from gavel.settings.dialogue import Dialogue
-from gavel.settings.fashion import SCRIPTED, Fashion
+from gavel.settings.fashion import MODELS_ALONE, SCRIPTED, Fashion
 from gavel.settings.judging import Evaluator, Task
 from gavel.settings.logs import BigQuery, Source
 from gavel.settings.operation import Automation, Budget, Quality
@@ -96,10 +96,11 @@ class Suite(Section):
         for key, name in ({} if self.fashion is None else self.fashion.evaluators()).items():
             known = self.evaluators.get(name)
             if known is None or known.backend == "heuristic":
-                models = [n for n, e in self.evaluators.items() if e.backend != "heuristic"]
+                models = sorted(n for n, e in self.evaluators.items() if e.backend != "heuristic")
+                rules = [] if key.startswith(MODELS_ALONE) else [SCRIPTED]
                 raise ValueError(
                     f"fashion.{key} is {name!r}, which is no model under evaluators; "
-                    f"accepted: {', '.join([SCRIPTED, *sorted(models)])}"
+                    f"accepted: {', '.join([*rules, *models]) or 'none, there is no model'}"
                 )
         for task, settings in self.tasks.items():
             asked = [settings.evaluator or self.evaluator, *settings.others]

@@ -35,6 +35,9 @@ GROUNDS = {
 }
 """Every ground of removal. The first four are flagged by rules and, where one is configured, by a verifier."""
 
+UNANSWERED = "the verifier could not be got to answer"
+"""How the reason begins where a verifier's check is missing."""
+
 FLAGGED = ("wrong_format", "error_text", "customer_behaviour", "unfaithful")
 
 SCHEMA = pa.schema(
@@ -337,7 +340,7 @@ def decide(
     for ground in check.grounds if check is not None else ():
         decision.flag(ground, check.reason if check is not None else "", "verifier")
     if check is not None and check.faults:
-        decision.reasons.append(f"the verifier could not be got to answer: {check.faults[0].code}")
+        decision.reasons.append(f"{UNANSWERED}: {check.faults[0].code}")
     identity = conversation.goal.id
     own = people.get((identity, conversation.language)) or people.get((identity, ""))
     if own is not None and own[0] and not conversation.turns:

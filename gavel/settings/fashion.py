@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,9 +11,12 @@ from gavel.settings.section import Section
 
 SCRIPTED = "scripted"
 """Where the fashion benchmark asks for an evaluator: rules in place of a model."""
+MODELS_ALONE = ("verifier", "embeddings.", "systems.")
+"""How the settings begin that name an evaluator which rules cannot replace."""
 
 
 FASHION_LANGUAGES = ("en", "de", "fr", "el")
+"""The languages there can be; the first is the one translated from."""
 
 
 class FashionCustomer(Section):
@@ -26,7 +29,7 @@ class FashionCustomer(Section):
     kind: Literal["template", "item", "theme"]
     personality: Literal["casual", "indecisive", "rude"] | None = None
     evaluator: str = SCRIPTED
-    share: float = Field(default=1.0, gt=0)
+    share: float = Field(default=1.0, gt=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _personality_fits(self) -> FashionCustomer:
@@ -52,7 +55,7 @@ class FashionSystem(Section):
     evaluator: str | None = None
     prompt: Literal["I", "II", "III"] = "I"
     modes: list[Literal["assistant", "query"]] = []
-    machine_usd_per_hour: float | None = Field(default=None, ge=0)
+    machine_usd_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _evaluator_fits(self) -> FashionSystem:
@@ -99,8 +102,8 @@ class FashionEmbeddings(Section):
 class Fashion(Section):
     """The fashion assistant benchmark: how its data is made and who is evaluated on it.
 
-    `evaluation` and `development` count the conversations of the splits. `assistant`, `translator`,
-    `verifier` and each customer's `evaluator` are `scripted` or one of the suite's evaluators.
+    `evaluation` and `development` count the conversations of the splits. `assistant`, `translator` and each
+    customer's `evaluator` are `scripted` or one of the suite's evaluators; `verifier` is one of these, or none.
     `subsets` bounds the conversations of a language, all of `split`. `carousel: marker` shows `[ITEMS]` alone.
     `queries` says how a search of several queries counts: by their mean, or the best of them. `decisions` is a
     CSV file of people's decisions: id, language (blank for all), decision, reason.
@@ -111,7 +114,7 @@ class Fashion(Section):
     development: int = Field(default=1062, ge=0)
     seed: int = 7
     languages: list[Literal["en", "de", "fr", "el"]] = ["en", "de", "fr", "el"]
-    subsets: dict[str, int] = {"el": 87}
+    subsets: dict[str, Annotated[int, Field(ge=1)]] = {"el": 87}
     customers: dict[str, FashionCustomer] = Field(
         default={
             "template": FashionCustomer(kind="template"),
@@ -154,21 +157,34 @@ class Fashion(Section):
             raise ValueError(
                 f"languages {self.languages}: each once, and en, which is translated from"
             )
+        if unknown := set(self.subsets) - set(FASHION_LANGUAGES[1:]):
+            raise ValueError(
+                f"subsets: {min(unknown)!r} is no language that is translated to; accepted: "
+                f"{', '.join(FASHION_LANGUAGES[1:])}"
+            )
         for name in self.systems:
-            if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+            if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
                 raise ValueError(
-                    f"systems: {name!r} cannot name a partition; accepted: letters, digits, _ . and -"
+                    f"systems: {name!r} cannot name a partition; accepted: letters, digits, _ . and -, and no "
+                    "dot at the beginning"
                 )
+        if self.split == "development" and not self.development:
+            raise ValueError(
+                "split is development, of which there is no conversation; raise development above 0"
+            )
         return self
 
     def evaluators(self) -> dict[str, str]:
         """The evaluators that are asked, by the setting that names them."""
-        named = {
+        parts = {
             "assistant": self.assistant,
             "translator": self.translator,
+            **{f"customers.{n}.evaluator": c.evaluator for n, c in self.customers.items()},
+        }
+        models = {
             "verifier": self.verifier,
             "embeddings.evaluator": self.embeddings.evaluator,
-            **{f"customers.{n}.evaluator": c.evaluator for n, c in self.customers.items()},
             **{f"systems.{n}.evaluator": s.evaluator for n, s in self.systems.items()},
         }
-        return {key: name for key, name in named.items() if name not in (None, SCRIPTED)}
+        asked = {key: name for key, name in parts.items() if name != SCRIPTED}
+        return asked | {key: name for key, name in models.items() if name is not None}

@@ -342,3 +342,14 @@ def test_bertscore_by_a_local_model_stands_on_the_leaderboard(project: Project) 
     assert "model:tiny|hash:" in found["en", "yake"]["signature"]
     # One model and its goals serve all systems and languages.
     assert scorer_of.cache_info().misses == 1
+
+
+def test_a_verifier_that_never_answers_is_told(project: Project) -> None:
+    with Endpoint(lambda ask: Reply("I would rather not."), embed=embed) as endpoint:
+        configure(project, endpoint.url)
+        project.write_suite(fashion=small(verifier="party"))
+        result = project.run(MAKE)
+        assert result.success
+    (made,) = result.asset_materializations_for_node("fashion__verified")
+    counted = {name: made.metadata[name].value for name in ("kept", "removed", "unanswered")}
+    assert counted == {"kept": 14, "removed": 0, "unanswered": 14}

@@ -348,3 +348,23 @@ def test_before_anything_was_ingested_a_row_id_is_unknown(
     (tmp_path / "suite.yaml").write_text(SUITE)
     assert run(tmp_path, "explain", row_id("plain")) == 2
     assert "of a day that was ingested" in capsys.readouterr().err
+
+
+def test_check_reads_peoples_decisions_and_tells_of_missing_models(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(project / "prompts" / "chat", tmp_path / "prompts" / "chat")
+    shutil.copytree(PROMPTS / "fashion", tmp_path / "prompts" / "fashion")
+    (tmp_path / "models" / "here").mkdir(parents=True)
+    shutil.copytree(project / "logs", tmp_path / "logs")
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(f"{SUITE}fashion: {{decisions: none.csv}}\n")
+    assert main(["--suite", str(suite), "check"]) == 2
+    assert "none.csv: cannot be read" in capsys.readouterr().err
+    models = "{default: models/here, de: models/gone}"
+    suite.write_text(f"{SUITE}fashion: {{bertscore: {{models: {models}}}}}\n")
+    assert main(["--suite", str(suite), "check"]) == 0
+    told = capsys.readouterr().out
+    assert "fashion.bertscore.models.de: " in told
+    assert "models/gone is no folder; 'models/gone' is taken for a model's name" in told
+    assert "models.default" not in told
