@@ -135,7 +135,8 @@ class LanguageData:
 def write_language(bench: Bench, language: str) -> LanguageData:
     """Write fashion/conversations and fashion/removed of `language`, and the sample for people to verify.
 
-    English has the verified conversations; another language their translation, or that of a subset.
+    English has the verified conversations; another language their translation, or that of a subset. What is
+    removed in English is translated only where a person keeps it in that very language.
     """
     ground, settings = bench.ground, bench.ground.settings
     simulated = conversations_of(
@@ -148,14 +149,19 @@ def write_language(bench: Bench, language: str) -> LanguageData:
         kept = [c for c in simulated if verified[c.goal.id]["kept"]]
         removed = [row for row in verified.values() if not row["kept"]]
     else:
-        left = [c for c in simulated if verified[c.goal.id]["kept"]]
+        people = _people(bench)
+        left = [
+            c
+            for c in simulated
+            if verified[c.goal.id]["kept"]
+            or (c.turns and people.get((c.goal.id, language), (False,))[0])
+        ]
         selected = subset(left, settings.subsets.get(language), settings.split, settings.seed)
         with bench.ledger(f"translation/{language}", language) as ledger:
             rule = scripted_translator(ground.scripts.phrases, language)
             revision = f"{ground.scripts.revision}|{language}"
             voice = ground.voice(settings.translator, ledger, rule, revision)
             translated, lost = translate(voice, ground.prompts, selected, language)
-        people = _people(bench)
         kept = []
         english = {c.goal.id: c for c in selected}
         for c in translated:

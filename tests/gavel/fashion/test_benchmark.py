@@ -88,3 +88,27 @@ def test_what_was_never_said_cannot_be_kept(
     assert all(row["customer"] for row in table(made, "conversations", "en"))
     (reasons,) = [row["reasons"] for row in table(made, "verified") if row["id"] == "e00001"]
     assert reasons[-1] == "a person keeps it (looks fine), but it holds no message"
+
+
+@pytest.mark.parametrize(
+    ("decisions", "kept", "told"),
+    [
+        ([], {"en", "de"}, set()),
+        # What is removed in English is not translated, and told there.
+        (["e00001,,remove,odd"], set(), {"en"}),
+        (["e00001,en,remove,odd"], set(), {"en"}),
+        (["e00001,de,remove,odd"], {"en"}, {"de"}),
+        # A decision for the language wins over one for English, or for all.
+        (["e00001,,remove,odd", "e00001,de,keep,good German"], {"de"}, {"en"}),
+        (["e00001,en,remove,odd", "e00001,de,keep,good German"], {"de"}, {"en"}),
+        (["e00001,,keep,fine", "e00001,de,remove,odd"], {"en"}, {"de"}),
+    ],
+)
+def test_decisions_hold_for_a_language_or_for_all(
+    decisions: list[str], kept: set[str], told: set[str], bench: MakeBench
+) -> None:
+    made = bench(*decisions)
+    for language in ("en", "de"):
+        assert removed(made, language) == ({"e00001": ["person"]} if language in told else {})
+        ids = {row["id"] for row in table(made, "conversations", language)}
+        assert ("e00001" in ids) is (language in kept)
