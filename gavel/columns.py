@@ -170,7 +170,7 @@ MEANINGS: Mapping[str, str] = {
     "action": "message or search; null where the customer has the last word",
     "turn": "The number of the message pair, from 1",
     "items": "What the customer was shown",
-    "outcome": "How the conversation ended",
+    "outcome": "How the conversation ended; in QueryGenEval, the recorded one",
     "kept": "Whether it is in the data set",
     "decided_by": "rules, verifier or person",
     "grounds": "Every ground of removal that was found",

@@ -34,8 +34,9 @@ FAILURES = {
 SLIPS = ("prefix", "empty_query", "url")
 """Failures that leave the reply usable."""
 
-End = Literal["no", "success", "no_progress"]
+End = Literal["no", "success", "no_progress", "replayed"]
 ENDS = ("no", "success", "no_progress")
+"""How a customer may say that it ends the conversation; a recorded one is at the end of its lines."""
 
 Side = Literal["assistant", "customer"]
 _NAMES: dict[Side, str] = {

@@ -21,6 +21,7 @@ from gavel.judge.prompts import Fault
 OUTCOMES = {
     "success": "the customer ended it, content",
     "no_progress": "the customer ended it, not content",
+    "replayed": "a recorded customer, whatever it wanted, has no further message",
     "one_exchange": "a template customer, who writes once",
     "turn_limit": "the customer had not ended it when the turns were used up",
     "broken": "a reply of the assistant could not be used, in all attempts",
@@ -101,7 +102,7 @@ class Replay:
                 [
                     Line(c.lines[len(c.turns)])
                     if len(c.turns) < len(c.lines)
-                    else Line(end="success")
+                    else Line(end="replayed")
                 ]
             )
             for c in conversations
