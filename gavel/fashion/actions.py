@@ -20,7 +20,7 @@ _ON_THE_WAY = (
     *("timeout", "transport"),
 )
 FAILURES = {
-    "malformed_action": "the reply is no object of the form asked for, or a message with queries",
+    "malformed_action": "the reply is no object of the form asked for, a message with queries, or has too many",
     "role_switch": "the reply speaks for the other side",
     "no_query": "a search, or a whole conversation, without any query",
     "empty_message": "a message without text",
@@ -51,6 +51,10 @@ _NAMED = re.compile(r"[\s*_#\[(]*([^\W\d_](?:[^\W_]|\s){0,30}?)[\s*_\])]*[:：][
 _URL = re.compile(r"https?://|\bwww\.\w", re.IGNORECASE)
 _LONGEST_QUERY = 100_000
 """Characters kept of one query; no search box takes more, and no measure reads more."""
+
+
+_MOST_QUERIES = 10
+"""Queries of one search at most: each is searched for, embedded and scored."""
 
 
 def _folded(name: str) -> str:
@@ -216,6 +220,14 @@ def _queries(value: Any, action: Action) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(query, str) for query in value):
         action.faults.append(
             Fault("malformed_action", f"queries: {str(value)[:200]!r} is no list of texts")
+        )
+        return []
+    if len(value) > _MOST_QUERIES:
+        action.faults.append(
+            Fault(
+                "malformed_action",
+                f"queries: {len(value):,} of them; accepted: {_MOST_QUERIES} at most",
+            )
         )
         return []
     kept = [_own_text(_storable(query), "queries", "assistant", action) for query in value]
