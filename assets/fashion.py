@@ -32,6 +32,7 @@ from gavel.fashion.benchmark import (
     write_verified,
 )
 from gavel.fashion.dataset import DATASET_VALID
+from gavel.fashion.goals import repeated_items
 from gavel.fashion.leaderboard import STANDINGS_VALID, baselines_out_of_order
 from gavel.fashion.scores import RESULTS_VALID, VOLATILE
 from gavel.fashion.simulate import Ground
@@ -126,9 +127,23 @@ def _data(suite: Suite, settings: Fashion) -> list[dg.AssetsDefinition]:
         "What simulated customers want: items and themes, of the evaluation and the development split.",
         group=GROUP,
         kinds={"parquet"},
+        checks=[
+            check_spec(
+                "items_are_distinct",
+                GOALS,
+                "No two items of a split are the same",
+                blocking=False,
+            )
+        ],
     )
     def goals(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
-        return table_result(GOALS.path, write_goals(_bench(suite, settings, context, store)))
+        path = write_goals(_bench(suite, settings, context, store))
+        odd = repeated_items(pq.read_table(path).to_pylist())
+        return table_result(
+            GOALS.path,
+            path,
+            checks=[warning("items_are_distinct", odd, {"splits": len(odd)})],
+        )
 
     @declared_asset(
         SIMULATED,

@@ -90,7 +90,7 @@ def _slack(alert: Alert, settings: Alerts) -> None:
         from slack_sdk.errors import SlackApiError
     except ImportError as error:
         raise AlertUndelivered(
-            "alerts to Slack need the extra: pip install 'gavel[slack]'"
+            "alerts to Slack need the extra: .venv/bin/pip install -c constraints.txt -e '.[slack]'"
         ) from error
     client = WebClient(token=_variable(str(settings.slack_token_env)))
     try:

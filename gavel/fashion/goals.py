@@ -106,10 +106,11 @@ def item_text(properties: Mapping[str, str]) -> str:
 
 
 def make_goals(settings: Fashion, vocabulary: Vocabulary) -> list[Goal]:
-    """The goals of both splits, equal for equal settings and vocabulary; no two of a split's items are equal.
+    """The goals of both splits, equal for equal settings and vocabulary.
 
-    Customers are dealt by their shares. The development split uses only the attributes and values that
-    the vocabulary lists for it, besides every apparel.
+    No two of a split's items are equal before its combinations are used up. Customers are dealt by their shares.
+    The development split uses only the attributes and values that the vocabulary lists for it, besides every
+    apparel.
     """
     goals = []
     for split, count in zip(SPLITS, (settings.evaluation, settings.development), strict=True):
@@ -152,6 +153,19 @@ def make_goals(settings: Fashion, vocabulary: Vocabulary) -> list[Goal]:
                     )
                 )
     return goals
+
+
+def repeated_items(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The splits that ask for more items than there are different ones, a sentence each."""
+    found = []
+    for split in SPLITS:
+        items = [row["goal"] for row in rows if (row["split"], row["goal_kind"]) == (split, "item")]
+        if len(set(items)) < len(items):
+            found.append(
+                f"{split}: {len(items):,} items, {len(set(items)):,} of them distinct: its attributes have "
+                f"no more combinations; set fashion.{split} lower where that matters"
+            )
+    return found
 
 
 def _tuples(values: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

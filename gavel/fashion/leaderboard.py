@@ -84,6 +84,12 @@ def published() -> dict[tuple[str, str, str], float]:
     }
 
 
+@cache
+def _published_by_name() -> dict[tuple[str, str, str], float]:
+    """The same by the system's name without case."""
+    return {(mode, name.casefold(), lang): v for (mode, name, lang), v in published().items()}
+
+
 def leaderboard(
     results: Rows, resampling: Resampling, outdated: Collection[tuple[str, str]] = ()
 ) -> pa.Table:
@@ -112,9 +118,7 @@ def _standings(
         f"{rows[0]['signature']}|resamples:{resampling.resamples}"
         f"|confidence:{resampling.confidence:g}|seed:{resampling.seed}"
     )
-    known = published().get((mode, system.lower(), language)) or published().get(
-        (mode, system, language)
-    )
+    known = _published_by_name().get((mode, system.casefold(), language))
     found = []
     columns = _columns(rows)
     sums = np.stack([column for _, _, column, _ in columns], axis=1).reshape(len(rows), -1)
@@ -196,6 +200,12 @@ def _total(rows: Rows, figure: str) -> float | None:
     values = [row[name] for row in rows for name in names]
     return None if any(value is None for value in values) else float(sum(values))
 
+
+BY_SIMILARITY = (
+    "An embedding model gives all short texts that have nothing to do with each other nearly the same cosine: "
+    "where intervals overlap, it does not tell two systems apart."
+)
+"""What may be the reason where baselines are out of order by similarity."""
 
 _BASELINES = ("yake", "popularity", "lorem")
 """Best first: what any data set worth using must tell apart."""

@@ -13,6 +13,7 @@ from gavel.fashion.actions import FAILURES
 from gavel.fashion.dataset import statistics
 from gavel.fashion.evaluate import MODES
 from gavel.fashion.leaderboard import (
+    BY_SIMILARITY,
     FIGURES,
     baselines_out_of_order,
     outdated_systems,
@@ -47,8 +48,8 @@ _STATISTICS = {
     ("search_share", ""): "Share of searches among the assistant's actions",
     ("all_info", ""): "Share of item conversations in which the customer tells everything",
 }
-_FREE = 9.0
-"""Where what costs nothing stands on the axis of cost, in per cent: beside a logarithmic scale, not on it."""
+_FREE, _PAID = 9.0, 30.0
+"""Where what costs nothing stands on the axis of cost, and where its logarithmic scale begins, in per cent."""
 
 _LINE, _NAME = 9.0, 25.0
 """Height and width of a name in the picture, in per cent."""
@@ -73,6 +74,7 @@ def render_fashion(
             if figure != "bertscore"
             else None,
             outdated=outdated_systems(standings),
+            by_similarity=BY_SIMILARITY,
             odd=baselines_out_of_order(standings),
             scripted=settings.assistant == "scripted",
             modes=[mode for mode in modes if mode["panels"]],
@@ -80,7 +82,7 @@ def render_fashion(
             attributes=ATTRIBUTES,
             failures=FAILURES,
             published=_published(),
-            languages=[LANGUAGES[language] for language in FASHION_LANGUAGES],
+            languages=LANGUAGES,
             statistics=_statistics(settings, store, vocabulary),
             removed=_removed(settings, store),
             grounds=GROUNDS,
@@ -194,7 +196,7 @@ def _pictures(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
                 continue
             x = _FREE
             if cost > 0:
-                x = 2 * _FREE + (100 - 2 * _FREE) * (log10(cost) - low) / max(high - low, 1)
+                x = _PAID + (100 - _PAID) * (log10(cost) - low) / max(high - low, 1)
             y = round(100 - row["x"], 2)
             # Best first, so a name goes below those of like cost that it would stand on.
             near = [p["label"] + _LINE for p in points if abs(p["x"] - x) < _NAME]
@@ -217,6 +219,7 @@ def _pictures(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
             "cheapest": 10.0**low if paid else None,
             "dearest": 10.0**high if paid else None,
             "free": _FREE,
+            "paid": _PAID,
         }
 
 

@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 
 from gavel.alignment.labels import missing_labels
 from gavel.fashion.evaluate import MODES
-from gavel.fashion.leaderboard import QUALITY, baselines_out_of_order, outdated_systems
+from gavel.fashion.leaderboard import (
+    BY_SIMILARITY,
+    QUALITY,
+    baselines_out_of_order,
+    outdated_systems,
+    ranking,
+)
 from gavel.publishing import warehouse_of
 from gavel.report.quality import Figures
 from gavel.store.bucket import shown
@@ -105,7 +111,9 @@ def fashion_standings(suite: Suite, store: Store) -> str:
     missing = [
         row["reason"] for row in whole if row["figure"] == "bertscore" and row["value"] is None
     ]
-    lines += ["", *outdated_systems(rows), *baselines_out_of_order(rows), *missing[:1]]
+    odd = baselines_out_of_order(rows)
+    why = [BY_SIMILARITY] if odd and ranking(rows) == "similarity" else []
+    lines += ["", *outdated_systems(rows), *odd, *why, *missing[:1]]
     lines += ["", f"leaderboard {store.root / 'fashion' / 'leaderboard.html'}"]
     return "\n".join(lines)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from gavel.errors import FashionError
 
-MISSING = "the extra `bertscore` is not installed; pip install 'gavel[bertscore]'"
+MISSING = "the extra `bertscore` is not installed; .venv/bin/pip install -c constraints.txt -e '.[bertscore]'"
 
 _LONGEST = 512
 """Tokens of a text at most, where neither the tokenizer nor the model says so."""

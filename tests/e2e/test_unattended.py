@@ -169,7 +169,7 @@ def storage(request: pytest.FixtureRequest) -> Iterator[str]:
         yield ""
         return
     if importlib.util.find_spec("dagster_postgres") is None:
-        pytest.skip("dagster-postgres is not installed; it is the extra gavel[postgres]")
+        pytest.skip("dagster-postgres is not installed; it is the extra `postgres`")
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name))
     if not programs:
         pytest.skip("PostgreSQL is not installed: no /usr/lib/postgresql/*/bin")

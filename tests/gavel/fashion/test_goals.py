@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from gavel.errors import FashionError
-from gavel.fashion.goals import goal_of, item_text, joined, make_goals, parse_properties
+from gavel.fashion.goals import (
+    goal_of,
+    item_text,
+    joined,
+    make_goals,
+    parse_properties,
+    repeated_items,
+)
 from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary, load_vocabulary
 from gavel.settings.fashion import Fashion, FashionCustomer
 
@@ -64,6 +71,11 @@ def test_customers_are_dealt_by_their_shares(vocabulary: Vocabulary) -> None:
 def test_more_goals_than_combinations_repeat_some(tmp_path: Path, vocabulary: Vocabulary) -> None:
     goals = make_goals(Fashion(evaluation=1, development=7_000), vocabulary)
     assert len(goals) == 7_001
+    items = [g.text for g in goals if g.split == "development" and g.kind == "item"]
+    (told,) = repeated_items([goal.row() for goal in goals])  # type: ignore[misc]
+    assert f"development: {len(items):,} items, {len(set(items)):,} of them distinct" in told
+    assert len(set(items)) < len(items)
+    assert repeated_items([g.row() for g in make_goals(Fashion(), vocabulary)]) == []  # type: ignore[misc]
 
 
 def test_properties_are_read_back_from_their_text(vocabulary: Vocabulary) -> None:

@@ -13,9 +13,11 @@ from gavel.fashion.dataset import DATASET, rows_of
 from gavel.fashion.leaderboard import leaderboard
 from gavel.fashion.vocabulary import load_vocabulary
 from gavel.report.fashion import render_fashion
+from gavel.report.summary import fashion_standings
 from gavel.settings.fashion import Fashion
 from gavel.store.files import Store
 from gavel.store.tables import write_table
+from gavel.suite import load_suite
 
 from ..fashion.conftest import PROMPTS, goal, talk
 from ..fashion.test_leaderboard import row
@@ -53,7 +55,7 @@ def test_the_page_ranks_by_bertscore_where_there_is_one(tmp_path: Path) -> None:
     assert "Ranked by BERTScore F1 of query and goal" in words
     assert "QueryGenEval" in words
     assert "AssistantEval: " not in words
-    assert "role_switch the reply speaks for the other side 100.0" in words
+    assert "German gpt role_switch the reply speaks for the other side 100.0" in words
     # Published figures are marked as of other data, and complete.
     assert "Published, other data" in words
     assert "QueryGenEval yake 85.0 84.0 84.2 82.4" in words
@@ -65,6 +67,27 @@ def test_without_bertscore_it_says_so_plainly(tmp_path: Path) -> None:
     words = Page(page(tmp_path, *(row(n, bertscore=None, undefined=why) for n in range(3)))).words
     assert "Ranked by cosine of the embeddings" in words
     assert f"{why} ; until then quality is shown by the similarity" in words
+
+
+def test_page_and_console_say_why_baselines_may_be_out_of_order(tmp_path: Path) -> None:
+    rows = [
+        row(n, system=system, bertscore=None, similarity=value)
+        for system, value in (("popularity", 0.8010), ("lorem", 0.8038))
+        for n in (1, 2)
+    ]
+    store = Store(tmp_path)
+    write_table(store.table("fashion/leaderboard"), leaderboard(rows, Resampling(100)))
+    told = fashion_standings(load_suite(PROMPTS.parents[1] / "suite.yaml"), store)
+    assert "popularity (80.10) is not better than lorem (80.38) by similarity\nAn embedding" in told
+    assert "lorem (80.38) by similarity. An embedding model" in Page(page(tmp_path, *rows)).words
+
+
+def test_the_axis_of_cost_has_room_for_its_words(tmp_path: Path) -> None:
+    rows = [row(n, cost_usd=0.00005) for n in (1, 2)]
+    rows += [row(n, system="free", cost_usd=0.0) for n in (1, 2)]
+    html = page(tmp_path, *rows)
+    assert '<span style="left: 9.0%">free</span><span style="left: 30.0%">$0.0001</span>' in html
+    assert '<span class="end">$0.001' in html
 
 
 def test_an_empty_leaderboard_is_a_page(tmp_path: Path) -> None:
