@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
 )
 """One row a conversation: kept or removed, by whom, and every ground and reason found, also of those kept."""
 
-_CANNOT = r"\b(?:can't|cannot|can not|won't|(?:not able|unable) to) "
+_CANNOT = r"(?:\bi(?:'m| am)?(?: \w+)? |\A\W*(?:sorry\W+)?)(?:can't|cannot|can not|won't|(?:not able|unable) to) "
 _ERROR = re.compile(
     "|".join(
         (
@@ -76,7 +76,7 @@ _ERROR = re.compile(
             # A refusal to play the part or to translate.
             _CANNOT + r"(?:write|act|play|speak|answer|reply|respond|pretend)"
             r"\b.{0,20}\b(?:customer|user|role|character)\b",
-            _CANNOT + r"translate\b",
+            _CANNOT + r"translate (?:this|that|it|the (?:text|message|following))\b",
             r"\bkann (?:\w+ ){1,4}nicht übersetzen\b|\bne peux pas traduire\b|\bδεν μπορώ να (?:το )?μεταφράσω\b",
             # Help refused and nothing else said; what a shop cannot do is named, and something follows.
             _CANNOT + r"(?:help|assist)(?: you)?(?: with (?:that|this)(?: request)?)?\W*\Z",
@@ -110,7 +110,7 @@ _CASUAL_WORDS = 20.0
 
 
 _SAME = 4
-"""Words and signs of a message that may be the same in two languages: names, sizes, thanks."""
+"""Words of a message that may be the same in two languages: names, sizes, thanks."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ def flags_of_translation(translated: Conversation, english: Conversation) -> lis
                 found.append(
                     ("wrong_format", f"turn {number}, {who}: names the {named[0]} as the speaker")
                 )
-            if plain(text) == plain(own) and count_words(text) > _SAME:
+            if plain(text) == plain(own) and len(re.findall(r"[\w'&]+", plain(text))) > _SAME:
                 found.append(("translation", f"turn {number}, {who}: is left in English"))
     return found
 

@@ -209,5 +209,5 @@ def test_the_multilingual_model_of_a_package_is_converted_whole(
 
 @pytest.mark.skipif(available(), reason="the extra `bertscore` is installed")
 def test_without_the_extra_it_says_what_to_install() -> None:
-    with pytest.raises(FashionError, match=r"pip install 'gavel\[bertscore\]'"):
+    with pytest.raises(FashionError, match=r"pip install -c constraints.txt -e '\.\[bertscore\]'"):
         BertScorer("any", 2)
