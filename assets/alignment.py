@@ -20,7 +20,7 @@ from assets.tables import (
 from gavel.alignment.evidence import Evidence, evidence
 from gavel.alignment.figures import calibrations, metrics, plotted
 from gavel.alignment.labels import counts, missing_labels, read_labels, sentences
-from gavel.alignment.sample import changed_settings, sample
+from gavel.alignment.sample import changed_settings, missed_strata, sample
 from gavel.alignment.schema import FIGURES_VALID, LABELS_VALID, SAMPLE_VALID
 from gavel.alignment.sheets import write_sheets
 from gavel.store.files import Store
@@ -115,7 +115,7 @@ def _sample(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         write_table(path, table)
         folder = files.root / GROUP / "sheets"
         written = write_sheets(suite, files, table, folder)
-        told = changed_settings(suite, table)
+        told = [*changed_settings(suite, table), *missed_strata(suite, files, table)]
         if not table.num_rows:
             told.append("no record is scored yet: evaluate a day first, then draw the sample")
         return table_result(

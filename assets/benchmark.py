@@ -1,11 +1,13 @@
 """Evaluators side by side: one partition an evaluator, and the table and paired tests over all of them."""
 
+import hashlib
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import orjson
 import polars as pl
 import pyarrow as pa
 
@@ -252,9 +254,9 @@ def _rubrics(suite: Suite, files: Store) -> list[Rubric]:
 def _labelled(suite: Suite, files: Store, rubric: Rubric) -> Labelled:
     path = files.existing("benchmark/records")
     records = pl.read_parquet(path).filter(pl.col("task") == rubric.task)
-    labels = labels_file(files)
-    hashes = [content_hash(path)[:12], "none" if labels is None else content_hash(labels)[:12]]
-    return Labelled(rubric, records, people_of(suite, files, rubric), ".".join(hashes))
+    people = people_of(suite, files, rubric)
+    agreed = hashlib.sha256(orjson.dumps(people, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return Labelled(rubric, records, people, f"{content_hash(path)[:12]}.{agreed[:12]}")
 
 
 def _contenders(suite: Suite, files: Store, labelled: Labelled) -> list[Contender]:

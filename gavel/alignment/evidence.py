@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,9 @@ from gavel.suite import Suite
 SCORE = "score"
 """The field made of the dimensions, as in scores: their weighted mean."""
 
+PUBLISHED = "(published)"
+"""Stands for whoever judged a record, where a task's scores are of several evaluators."""
+
 _RECORD = (
     *("conversation_id", "language", "response", "evaluator", "model", "agent_version"),
     *("confidence", "field_confidence", "score"),
@@ -27,14 +31,14 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """One evaluator's scores of one task with labels. `probabilities` of inclusion are by row_id."""
+    """One evaluator's scores of one task with labels. `drawn` has the round and probability of each by row_id."""
 
     suite: Suite
     rubric: Rubric
     evaluator: str
     references: Mapping[str, Mapping[str, Reference]]
     records: Mapping[str, Mapping[str, Any]]
-    probabilities: Mapping[str, float]
+    drawn: Mapping[str, tuple[int, float]]
 
     @cached_property
     def resampling(self) -> Resampling:
@@ -93,10 +97,24 @@ class Evidence:
         return [self.records[row_id]["conversation_id"] or row_id for row_id in row_ids]
 
     def weights(self, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
-        """Inverse inclusion probabilities; or none, with the reason where some are of the sample."""
-        known = [row_id for row_id in row_ids if row_id in self.probabilities]
+        """Inverse inclusion probabilities; or none, with the reason where some are of the sample.
+
+        Each round of the sample stands for all records. Of several, each counts by the number of its records here,
+        so that the more are labelled the less a small first round says.
+        """
+        known = [row_id for row_id in row_ids if row_id in self.drawn]
         if len(known) == len(row_ids):
-            return [1 / self.probabilities[row_id] for row_id in row_ids], None
+            rounds = Counter(self.drawn[row_id][0] for row_id in row_ids)
+            if len(rounds) < 2:
+                return [1 / self.drawn[row_id][1] for row_id in row_ids], None
+            stand_for = dict.fromkeys(rounds, 0.0)
+            for row_id in row_ids:
+                of, probability = self.drawn[row_id]
+                stand_for[of] += 1 / probability
+            return [
+                rounds[of] / stand_for[of] / probability
+                for of, probability in map(self.drawn.__getitem__, row_ids)
+            ], None
         if not known:
             return None, None
         return None, (
@@ -104,11 +122,25 @@ class Evidence:
         )
 
 
+def published(gathered: Sequence[Evidence]) -> Iterator[Evidence]:
+    """Of every task that several evaluators scored, all its scores as one: what is published."""
+    by_task: dict[str, list[Evidence]] = {}
+    for found in gathered:
+        by_task.setdefault(found.rubric.task, []).append(found)
+    for several in by_task.values():
+        if len(several) > 1:
+            records = {row_id: row for found in several for row_id, row in found.records.items()}
+            yield replace(several[0], evaluator=PUBLISHED, records=records)
+
+
 def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> Iterator[Evidence]:
     """The evidence of every task and of every evaluator that scored labelled records of it."""
     rubrics = scored_rubrics(suite, store)
     found = references(labels, suite.alignment.adjudicators)
-    drawn = {row["row_id"]: float(row["inclusion_probability"]) for row in sample.to_pylist()}
+    drawn = {
+        row["row_id"]: (int(row["round"]), float(row["inclusion_probability"]))
+        for row in sample.to_pylist()
+    }
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}
         own[SCORE] = _scores(rubric, own)

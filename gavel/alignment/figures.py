@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ from gavel.agreement.bootstrap import Difference, Estimate
 from gavel.agreement.calibration import Calibration, calibration, recalibration
 from gavel.agreement.dimensions import dimension_agreement
 from gavel.agreement.labels import label_agreement
-from gavel.agreement.prediction_powered import corrected_mean
-from gavel.alignment.evidence import SCORE, Evidence
+from gavel.agreement.prediction_powered import corrected_mean, effective_size
+from gavel.alignment.evidence import PUBLISHED, SCORE, Evidence, published
 from gavel.alignment.population import read_scores
 from gavel.alignment.schema import FIGURES
 from gavel.store.files import Store
@@ -37,8 +38,11 @@ PLOTTED = (
 Rows = Iterator[dict[str, Any]]
 
 
-def metrics(gathered: Iterable[Evidence], store: Store) -> pa.Table:
-    """Agreement with people, of people with each other, corrected means and biases of every field."""
+def metrics(gathered: Sequence[Evidence], store: Store) -> pa.Table:
+    """Agreement with people, of people with each other, corrected means and biases of every field.
+
+    Of a task that several evaluators scored also the agreement and the corrected means of what is published.
+    """
     rows: list[dict[str, Any]] = []
     for found in gathered:
         for field in found.fields:
@@ -47,6 +51,10 @@ def metrics(gathered: Iterable[Evidence], store: Store) -> pa.Table:
             rows += _ceiling(found, field)
         rows += _corrected(found, store)
         rows += _biases(found)
+    for whole in published(gathered):
+        for field in whole.fields:
+            rows += _agreement(whole, field)
+        rows += _corrected(whole, store)
     return pa.Table.from_pylist(rows, schema=FIGURES)
 
 
@@ -61,7 +69,11 @@ def calibrations(gathered: Iterable[Evidence]) -> pa.Table:
 def plotted(table: pa.Table) -> dict[str, float]:
     """Figures for the UI to plot over time: task/field/figure, of the evaluator with most labels."""
     rows = table.to_pylist()
-    used = Counter((row["task"], row["evaluator"]) for row in rows if row["figure"] in PLOTTED)
+    used = Counter(
+        (row["task"], row["evaluator"])
+        for row in rows
+        if row["figure"] in PLOTTED and row["evaluator"] != PUBLISHED
+    )
     main = {}
     for (task, evaluator), _ in sorted(used.items(), key=lambda entry: entry[1]):
         main[task] = evaluator
@@ -185,7 +197,8 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         return
     columns = ["row_id", "conversation_id", "evaluator", *fields]
     population = read_scores(store, found.rubric.task, columns)
-    population = population.filter(pc.field("evaluator") == found.evaluator)
+    if found.evaluator != PUBLISHED:
+        population = population.filter(pc.field("evaluator") == found.evaluator)
     days = sorted(set(population["day"].to_pylist()))[-MOST_DAYS:]
 
     def number(field: str, value: Any) -> float:
@@ -199,14 +212,19 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         for day in [None, *days]:
             here = scored if day is None else scored.filter(pc.field("day") == day)
             own = [row_id for row_id in labelled if day is None or day_of[row_id] == day]
-            enough = day is None or len(own) >= settings.least_a_day
+            size = effective_size(found.weights(own)[0] or [1.0] * len(own))
+            enough = day is None or size >= settings.least_a_day
             used = own if enough else labelled
             weights, note = found.weights(used)
+            of = f"{len(own)} labelled records" + ("" if day is None else " of the day")
+            if round(size) < len(own):
+                of += f", which count as {size:.0f} by their unequal chances"
+            told = []
             if not enough:
-                told = (
-                    f"{len(own)} labelled records of the day: corrected by the errors of all days"
-                )
-                note = told if note is None else f"{told}; {note}"
+                told.append(f"{of}: corrected by the errors of all days")
+            elif size < settings.least_a_day:
+                told.append(f"{of}: the interval may be too short")
+            note = "; ".join([*told, *([note] if note else [])]) or None
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -216,11 +234,17 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 weights=weights,
                 confidence=settings.confidence,
                 power=None if enough else 1.0,
+                within=(0.0, 1.0) if field in shares else (-inf, inf),
             )
-            yield _row(found, field, f"corrected_{what}", made.corrected, day, note=note)
+            excluded = sum(
+                1
+                for row_id in found.row_ids(field)
+                if row_id not in day_of or not enough or day is None or day_of[row_id] == day
+            ) - len(used)
+            yield _row(found, field, f"corrected_{what}", made.corrected, day, excluded, note)
             yield _row(found, field, f"naive_{what}", made.naive, day)
             if enough:
-                yield _row(found, field, f"people_{what}", made.people, day)
+                yield _row(found, field, f"people_{what}", made.people, day, excluded)
 
 
 def _biases(found: Evidence) -> Rows:

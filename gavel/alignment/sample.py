@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,22 @@ def changed_settings(suite: Suite, table: pa.Table) -> list[str]:
     ]
 
 
+def missed_strata(suite: Suite, store: Store, table: pa.Table) -> list[str]:
+    """A sentence for each task with strata of which no round holds a record: no figure speaks for those."""
+    settings = suite.alignment.sample
+    told = []
+    for task, rubric in scored_rubrics(suite, store).items():
+        held = {row["stratum"] for row in table.to_pylist() if row["task"] == task}
+        there = _by_stratum(settings, store, rubric)
+        if held and (missed := sorted(there.keys() - held)):
+            names = ", ".join(missed[:5]) + (" and others" if len(missed) > 5 else "")
+            told.append(
+                f"{task}: {len(missed)} of {len(there)} strata are not in the sample ({names}), so no figure "
+                f"speaks for them; set round: {settings.round + 1} and size: {max(settings.size, 10 * len(there))}"
+            )
+    return told
+
+
 def settings_hash(settings: Sampling) -> str:
     """16 hex digits of everything that determines a draw."""
     content = orjson.dumps(settings.model_dump(), option=orjson.OPT_SORT_KEYS)
@@ -89,14 +105,7 @@ def allocate(sizes: Mapping[str, int], wanted: int, allocation: str) -> dict[str
 
 def _round(settings: Sampling, store: Store, rubric: Rubric, drawn: set[str]) -> pa.Table:
     """The records of one round of one task, in the order in which people see them."""
-    by = _strata(settings, store, rubric)
-    names = ["row_id", "conversation_id", *(c for c in by if c != "conversation_id")]
-    scores = read_scores(store, rubric.task, names)
-    records = [row for row in scores.to_pylist() if row["row_id"] not in drawn]
-    cuts = {column: _thirds(scores[column]) for column in by if _is_number(scores[column].type)}
-    strata: dict[str, list[dict[str, Any]]] = {}
-    for row in records:
-        strata.setdefault(_stratum(row, by, cuts), []).append(row)
+    strata = _by_stratum(settings, store, rubric, drawn)
     given = allocate(
         {name: len(rows) for name, rows in strata.items()}, settings.size, settings.allocation
     )
@@ -133,6 +142,21 @@ def _round(settings: Sampling, store: Store, rubric: Rubric, drawn: set[str]) ->
             }
         )
     return pa.Table.from_pylist(rows, schema=SAMPLE)
+
+
+def _by_stratum(
+    settings: Sampling, store: Store, rubric: Rubric, drawn: Collection[str] = ()
+) -> dict[str, list[dict[str, Any]]]:
+    """The scored records by their stratum, without those that were `drawn` before."""
+    by = _strata(settings, store, rubric)
+    names = ["row_id", "conversation_id", *(c for c in by if c != "conversation_id")]
+    scores = read_scores(store, rubric.task, names)
+    cuts = {column: _thirds(scores[column]) for column in by if _is_number(scores[column].type)}
+    strata: dict[str, list[dict[str, Any]]] = {}
+    for row in scores.to_pylist():
+        if row["row_id"] not in drawn:
+            strata.setdefault(_stratum(row, by, cuts), []).append(row)
+    return strata
 
 
 def _strata(settings: Sampling, store: Store, rubric: Rubric) -> list[str]:

@@ -22,7 +22,7 @@ from gavel.judge.escalation import escalated
 from gavel.judge.opinions import TEXTS, first_tier, winners
 from gavel.judge.panel import panel_name
 from gavel.judge.rubric import Rubric
-from gavel.settings.judging import Evaluator
+from gavel.settings.judging import Evaluator, Prices
 from gavel.suite import Suite
 
 QUALITY_OF_LABELS, QUALITY_OF_DIMENSIONS = "macro_f1", "quadratic_kappa"
@@ -137,10 +137,10 @@ def contenders(
         measured = list(operations(verdicts, answers[name], suite.evaluators.get(name, _RULES)))
         model = one_of(verdicts, "model")
         said = winners(verdicts).select("row_id", *rubric.columns)
-        signature = _signature(labelled, name, verdicts, resampling)
-        found.append(
-            Contender(name, model, said, measured, signature, name not in suite.evaluators)
-        )
+        settings = suite.evaluators.get(name, _RULES)
+        signature = _signature(labelled, name, verdicts, settings.prices, resampling)
+        rules = settings.backend == "heuristic"
+        found.append(Contender(name, model, said, measured, signature, rules))
     found += _composed(suite, labelled, judged, found, resampling)
     for contender in found:
         contender.fields = _agreement(labelled, contender.said, resampling)
@@ -421,13 +421,14 @@ _VERDICT_COLUMNS = ("row_id", "evaluator", "attempt", "status", "confidence")
 
 
 def _signature(
-    labelled: Labelled, name: str, verdicts: pl.DataFrame, resampling: Resampling
+    labelled: Labelled, name: str, verdicts: pl.DataFrame, prices: Prices, resampling: Resampling
 ) -> str:
     """Everything that determines an evaluator's figures, in one line that can be quoted."""
     return (
         f"{_labels_signature(labelled, name, resampling)}|model:{one_of(verdicts, 'model')}"
         f"|rev:{one_of(verdicts, 'model_revision')}|config:{one_of(verdicts, 'config_hash')[:12]}"
         f"|attempts:{max(verdicts['attempt'].to_list(), default=0)}"
+        f"|prices:{prices.prompt:g}/{prices.completion:g}/{prices.hour or 0:g}"
     )
 
 

@@ -113,10 +113,18 @@ def _agreement(rows: Sequence[Row], cells: Any) -> Iterator[dict[str, Any]]:
 
 
 def _marked(cells: Sequence[Row | None]) -> list[dict[str, Any] | None]:
-    """The cells, each with whether no other is better."""
-    known = [value for cell in cells if (value := _value(cell)) is not None]
+    """The cells, each with whether no other is better; one of less than half the records is not compared."""
+    most = max((cell["n"] for cell in cells if cell is not None and cell["n"]), default=0)
+    known = [
+        value
+        for cell in cells
+        if cell is not None and (value := _value(cell)) is not None and 2 * cell["n"] >= most
+    ]
     best = max(known, default=None)
-    return [None if cell is None else {**cell, "best": cell["value"] == best} for cell in cells]
+    return [
+        None if cell is None else {**cell, "best": best is not None and cell["value"] == best}
+        for cell in cells
+    ]
 
 
 def picture(points: Mapping[str, tuple[Row, Row]], front: set[str]) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ def _worth_a_look(suite: Suite, store: Store, day: str, task: str) -> list[tuple
 
 def _task_report(suite: Suite, store: Store, day: str, task: str) -> TaskReport:
     rubric = released_rubric(store, task)
-    _, evaluator = suite.evaluator_of(task)
+    asked = [suite.evaluator_of(task)[0], *suite.settings_of(task).others]
     return TaskReport(
         task=task,
         quality=pq.read_table(store.existing(f"{task}/quality", day)),
@@ -154,7 +154,7 @@ def _task_report(suite: Suite, store: Store, day: str, task: str) -> TaskReport:
         nesting={
             label.name: (label.nested, label.parents) for label in rubric.labels if label.nested
         },
-        baseline=evaluator.backend == "heuristic",
+        baseline=all(suite.evaluators[name].backend == "heuristic" for name in asked),
         provenance=_provenance(store.existing(f"{task}/scores", day), rubric),
         record_pages=[
             (row_id, f"{day}/{row_id}.html", remark)

@@ -162,6 +162,11 @@ def test_the_table_says_of_each_evaluator_what_it_did(
         assert found[name, "quality", None, None]["signature"].startswith(
             f"evaluator:{name}|task:chat|"
         )
+    signature = found["good", "quality", None, None]["signature"]
+    assert "|prices:1/2/0" in signature
+    assert [name for name in names if found[name, "quality", None, None]["floor"]] == [
+        *("judge", "majority", "constant")
+    ]
     assert value("good", "mae", "helpfulness") == 0
     assert value("good", "spearman", "helpfulness") == pytest.approx(1)
     assert value("good", "macro_f1", "intent") == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gavel.agreement.prediction_powered import corrected_mean
+from gavel.agreement.prediction_powered import corrected_mean, effective_size
 
 NORMAL = 1.959964
 
@@ -109,6 +109,27 @@ def test_unequal_chances_of_being_labelled_are_made_good() -> None:
         unweighted += plain.low <= 3.0 <= plain.high
     assert 0.93 <= hit / draws <= 0.97
     assert unweighted / draws < 0.6
+
+
+def test_a_few_heavy_records_give_a_wider_interval_and_a_share_stays_one() -> None:
+    """The bound of Student's t is that of the effective number, by Kish's formula."""
+    human, weights = [1.0, 0.0, 1.0, 1.0, 1.0], [6.0, 1.0, 1.0, 1.0, 1.0]
+    assert effective_size(weights) == 100 / 40
+    assert effective_size([3.0] * 7) == pytest.approx(7)
+    assert effective_size([]) == 0
+    found = corrected_mean(
+        human,
+        human,
+        human,
+        labelled_clusters=range(5),
+        all_clusters=range(5),
+        weights=weights,
+        within=(0.0, 1.0),
+    ).people
+    off = np.array(weights) / 10 * (np.array(human) - 0.9)
+    half = stats.t.ppf(0.975, 1.5) * (5 / 4 * off @ off) ** 0.5
+    assert found.low == pytest.approx(max(0.0, 0.9 - half))
+    assert (found.value, found.high) == (pytest.approx(0.9), 1.0)
 
 
 def test_a_useless_evaluator_is_given_no_power_and_a_perfect_one_all() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from gavel.alignment.evidence import Evidence, evidence
+from gavel.alignment.evidence import PUBLISHED, Evidence, evidence
 from gavel.alignment.figures import calibrations, metrics, plotted
 from gavel.alignment.schema import SAMPLE
 
@@ -116,15 +117,44 @@ def test_people_among_themselves_and_the_ceiling(scored: Scored) -> None:
     assert found["intent", "ceiling_gap_accuracy", None]["value"] == pytest.approx(4 / 28)
 
 
+def chances(drawn: Mapping[int, tuple[int, float]]) -> pa.Table:
+    """A sample by the numbers of its records: the round and the probability of each."""
+    names = ("row_id", "round", "inclusion_probability")
+    return pa.Table.from_pylist(
+        [
+            dict(zip(names, (f"{n:032x}", round_, probability), strict=True))
+            for n, (round_, probability) in drawn.items()
+        ],
+        schema=pa.schema([SAMPLE.field(name) for name in names]),
+    )
+
+
+def test_a_round_counts_by_its_labels_however_small_its_chances_were(scored: Scored) -> None:
+    cells = [label(n, "help", 3) for n in range(5)]
+    # One record of a first round that drew one in a hundred, four of a second that drew half.
+    sample = chances({0: (1, 0.01), **dict.fromkeys((1, 2, 3), (2, 0.5)), 4: (2, 0.25)})
+    found = measured(scored, cells, sample)["help", "bias", None]
+    second = (2 * (-1 + 0 + 1) + 4 * 2) / 10
+    assert found["value"] == pytest.approx((1 * -2 + 4 * second) / 5)
+
+
+def test_days_of_few_effective_labels_are_corrected_by_those_of_all(scored: Scored) -> None:
+    cells = [label(n, "help", min(5, 2 + n % 5)) for n in range(24)]
+    # One record stands for as many as all others together.
+    sample = chances({n: (1, 0.01 if n == 0 else 0.23) for n in range(24)})
+    found = measured(scored, cells, sample)
+    day, whole = (found["help", "corrected_mean", key] for key in (DAY, None))
+    told = "which count as 4 by their unequal chances"
+    assert day["note"].startswith(
+        f"24 labelled records of the day, {told}: corrected by the errors"
+    )
+    assert whole["note"].startswith(f"24 labelled records, {told}: the interval may be too short")
+    assert ("help", "people_mean", DAY) not in found
+
+
 def test_chances_weigh_where_all_are_known(scored: Scored) -> None:
     cells = [label(n, "help", 3) for n in (0, 1, 2, 3)]
-    sample = pa.Table.from_pylist(
-        [
-            {"row_id": f"{n:032x}", "inclusion_probability": 0.1 if n == 0 else 0.5}
-            for n in (0, 1, 2, 3)
-        ],
-        schema=pa.schema([SAMPLE.field("row_id"), SAMPLE.field("inclusion_probability")]),
-    )
+    sample = chances({n: (1, 0.1 if n == 0 else 0.5) for n in (0, 1, 2, 3)})
     weighted = measured(scored, cells, sample)["help", "bias", None]
     assert weighted["value"] == pytest.approx((10 * -2 + 2 * (-1 + 0 + 1)) / 16)
     some = measured(scored, cells, sample.slice(1))["help", "bias", None]
@@ -160,7 +190,17 @@ def test_every_evaluator_is_measured_by_itself(scored: Scored) -> None:
         for row in table.to_pylist()
         if (row["figure"], row["key"]) == ("mae", None)
     }
-    assert sizes == {"old": 5, "new": 15}
+    assert sizes == {"old": 5, "new": 15, PUBLISHED: 20}
+    means = {
+        (row["evaluator"], row["figure"]): row
+        for row in table.to_pylist()
+        if row["key"] is None and row["field"] == "help"
+    }
+    given = [1 + n % 5 for n in range(30)]
+    assert means[PUBLISHED, "naive_mean"]["value"] == pytest.approx(sum(given) / 30)
+    assert means["old", "naive_mean"]["n"] == 5
+    assert means[PUBLISHED, "corrected_mean"]["n"] == 20
+    assert (PUBLISHED, "bias_effect") not in means
     of_new = next(
         r["value"] for r in table.to_pylist() if r["figure"] == "mae" and r["evaluator"] == "new"
     )

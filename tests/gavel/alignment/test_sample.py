@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavel.alignment.sample import allocate, sample
+from gavel.alignment.sample import allocate, missed_strata, sample
 from gavel.alignment.sheets import labelling_setup, write_sheets
 from gavel.errors import LabelError, SuiteError
 from gavel.judge.rubric import load_rubric
@@ -91,6 +91,17 @@ def test_strata_of_numbers_missing_values_and_columns_of_another_task(scored: Sc
         LabelError, match="'tier' is no column of any task's scores; accepted for chat"
     ):
         drawn(scored, strata=["tier"])
+
+
+def test_strata_that_were_missed_are_told(scored: Scored) -> None:
+    scored.score([record(n, intent=("buy", "return", None)[n % 3]) for n in range(30)])
+    drawn(scored, size=2)
+    table = sample(scored.suite, scored.store)
+    (told,) = missed_strata(scored.suite, scored.store, table)
+    assert told.startswith("chat: 1 of 3 strata are not in the sample (intent=return), so")
+    assert told.endswith("set round: 2 and size: 30")
+    drawn(scored, size=3)
+    assert missed_strata(scored.suite, scored.store, sample(scored.suite, scored.store)) == []
 
 
 def test_overlap_and_core(scored: Scored) -> None:

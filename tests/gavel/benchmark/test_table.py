@@ -203,7 +203,15 @@ def test_two_floors_are_not_tested_against_each_other() -> None:
 def test_each_row_has_a_signature_that_says_what_determines_it() -> None:
     found, _ = rows_of({"small": PERFECT})
     (signature,) = {row["signature"] for row in found.values()}
-    for part in ("evaluator:small", "task:tiny", "model:small-model", "rev:rev", "n:60", "seed:7"):
+    for part in (
+        "evaluator:small",
+        "task:tiny",
+        "model:small-model",
+        "rev:rev",
+        "n:60",
+        "seed:7",
+        "prices:1/0/0",
+    ):
         assert part in signature.split("|")
 
 

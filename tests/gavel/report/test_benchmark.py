@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gavel.benchmark.table import COMPARISONS, TABLE
-from gavel.report.benchmark import picture, render_benchmark
+from gavel.report.benchmark import _marked, picture, render_benchmark
 
 
 def cell(value: float | None, note: str | None = None) -> dict[str, Any]:
@@ -50,6 +50,13 @@ def test_what_has_no_place_is_listed_with_the_reason() -> None:
     found = picture(points(here=(5.0, 0.5), there=(5.0, None), timeless=(None, 0.3)), {"here"})
     assert found is not None
     assert found["absent"] == {"there": "undefined: no labels", "timeless": "undefined: no time"}
+
+
+def test_the_best_of_a_row_rests_on_enough_records() -> None:
+    cells = [{"value": value, "n": n} for value, n in ((1.0, 2), (0.6, 150), (0.5, 75), (None, 0))]
+    marked = _marked([*cells, None])
+    assert [cell and cell["best"] for cell in marked] == [False, True, False, False, None]
+    assert _marked([{"value": None, "n": 0}])[0] == {"value": None, "n": 0, "best": False}
 
 
 def test_names_are_escaped_and_an_empty_table_says_what_is_missing() -> None:
