@@ -120,7 +120,8 @@ def test_labels_are_resampled_as_record_by_record(
 
 
 def test_conversations_are_resampled_not_rows() -> None:
-    values = np.repeat(RANDOM.normal(size=50), 20)
+    random = np.random.default_rng(11)
+    values = np.repeat(random.normal(size=50), 20)
     whole = np.repeat(np.arange(50), 20).tolist()
     sums = by_cluster(with_ones(values), whole)
     clustered = estimate(sums, mean, ["none"], FEW, 1000)[0]
@@ -135,7 +136,8 @@ def test_conversations_are_resampled_not_rows() -> None:
 
 
 def test_more_clusters_than_groups_of_the_jackknife() -> None:
-    values = RANDOM.exponential(size=3000)
+    random = np.random.default_rng(11)
+    values = random.exponential(size=3000)
     found = estimate(with_ones(values), mean, ["none"], Resampling(2000), 3000)[0]
     independent = stats.bootstrap((values,), np.mean, n_resamples=4000, method="BCa", rng=1)
     interval = independent.confidence_interval
@@ -174,7 +176,8 @@ def test_a_figure_undefined_in_many_resamples_has_no_interval() -> None:
 
 
 def test_paired_differences() -> None:
-    worse = np.clip(Y + RANDOM.integers(-2, 3, N), 1, 5)
+    random = np.random.default_rng(11)
+    worse = np.clip(Y + random.integers(-2, 3, N), 1, 5)
     found = compare_dimensions(X.tolist(), Y.tolist(), worse.tolist(), CLUSTERS, FEW)
     assert found["pearson"].value == pytest.approx(
         stats.pearsonr(X, Y)[0] - stats.pearsonr(X, worse)[0]
@@ -197,8 +200,9 @@ def test_paired_differences() -> None:
 
 
 def test_the_two_p_values_agree_where_both_hold() -> None:
-    first = RANDOM.random(400) < 0.75
-    second = RANDOM.random(400) < 0.70
+    random = np.random.default_rng(11)
+    first = random.random(400) < 0.75
+    second = random.random(400) < 0.70
     by = {
         test: difference(
             with_ones(first), with_ones(second), mean, ["none"], Resampling(4000), 400, test=test

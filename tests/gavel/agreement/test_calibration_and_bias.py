@@ -12,7 +12,6 @@ from gavel.agreement.bootstrap import Resampling
 from gavel.agreement.calibration import calibration, recalibration
 
 FEW = Resampling(300)
-RANDOM = np.random.default_rng(9)
 
 
 def test_calibration_worked_by_hand() -> None:
@@ -33,8 +32,9 @@ def test_calibration_worked_by_hand() -> None:
 
 
 def test_recalibration_is_measured_on_the_other_half() -> None:
-    sure = RANDOM.random(2000)
-    right = RANDOM.random(2000) < sure**3
+    random = np.random.default_rng(11)
+    sure = random.random(2000)
+    right = random.random(2000) < sure**3
     found = recalibration(sure.tolist(), right.tolist(), range(2000), FEW)
     assert found.before is not None
     assert found.after is not None
@@ -68,10 +68,11 @@ def test_too_few_to_recalibrate_and_nothing_to_calibrate() -> None:
 
 
 def test_length_against_least_squares() -> None:
+    random = np.random.default_rng(11)
     n = 300
-    human = RANDOM.integers(1, 6, n).astype(float)
-    length = RANDOM.integers(5, 500, n)
-    evaluator = 0.7 * human + 0.15 * np.log2(1 + length) + RANDOM.normal(0, 0.4, n)
+    human = random.integers(1, 6, n).astype(float)
+    length = random.integers(5, 500, n)
+    evaluator = 0.7 * human + 0.15 * np.log2(1 + length) + random.normal(0, 0.4, n)
     found = length_bias(evaluator.tolist(), human.tolist(), length.tolist(), range(n), FEW)
     design = np.stack([np.ones(n), human, np.log2(1 + length)], axis=1)
     solved, residual, *_ = np.linalg.lstsq(design, evaluator, rcond=None)
@@ -87,11 +88,12 @@ def test_length_against_least_squares() -> None:
 
 
 def test_groups_at_the_same_human_score() -> None:
+    random = np.random.default_rng(11)
     n = 300
-    human = RANDOM.integers(1, 6, n).astype(float)
+    human = random.integers(1, 6, n).astype(float)
     # The group is better, and the evaluator avoids the ends of the scale: its errors alone would accuse it.
-    inside = RANDOM.random(n) < 0.1 + 0.15 * human
-    evaluator = 1.5 + 0.5 * human + np.where(inside, 0.3, 0.0) + RANDOM.normal(0, 0.2, n)
+    inside = random.random(n) < 0.1 + 0.15 * human
+    evaluator = 1.5 + 0.5 * human + np.where(inside, 0.3, 0.0) + random.normal(0, 0.2, n)
     found = group_bias(evaluator.tolist(), human.tolist(), inside.tolist(), range(n), FEW, "fr")
     design = np.stack([np.ones(n), human, inside], axis=1)
     solved, residual, *_ = np.linalg.lstsq(design, evaluator, rcond=None)
