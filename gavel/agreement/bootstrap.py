@@ -8,7 +8,7 @@ resample is then one product of matrices, and thousands of resamples of every fi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -37,6 +37,8 @@ _JACKKNIFE_GROUPS = 1000
 _CHUNK = 250
 """Resamples made at a time."""
 
+_RESAMPLES_A_PAIR, _MOST_RESAMPLES = 200, 20_000
+
 
 @dataclass(frozen=True)
 class Resampling:
@@ -50,6 +52,15 @@ class Resampling:
     def of(cls, settings: Alignment | Dialogue | Fashion) -> Resampling:
         """As a section of suite.yaml says."""
         return cls(settings.resamples, settings.confidence, settings.seed)
+
+    def for_pairs(self, pairs: int) -> Resampling:
+        """With so many resamples that a p-value can be small though it is corrected for `pairs` (Holm).
+
+        The least p-value possible, 1 or 2 in as many, is below 0.05 also when it is multiplied by up to 499 pairs;
+        beyond them `_MOST_RESAMPLES` bound the time.
+        """
+        enough = min(_RESAMPLES_A_PAIR * pairs, _MOST_RESAMPLES)
+        return replace(self, resamples=max(self.resamples, enough))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import combinations
 from statistics import fmean
@@ -32,8 +32,6 @@ LEAST_JUDGED = 0.5
 
 TESTED = {"label": ("macro_f1", "accuracy"), "dimension": ("spearman", "quadratic_kappa")}
 """The figures that every two evaluators are compared by. Accuracy has McNemar's p, the others the bootstrap's."""
-
-_RESAMPLES_A_PAIR = 200
 
 TABLE = pa.schema(
     [
@@ -186,14 +184,12 @@ def comparison_rows(
 ) -> list[dict[str, Any]]:
     """The rows of `COMPARISONS` for one task: every two evaluators that are not both a floor.
 
-    p-values are corrected after Holm over the pairs of one figure and field. There are so many resamples that
-    the least p-value possible, 2 in as many, is small also when it is multiplied by the pairs.
+    p-values are corrected after Holm over the pairs of one figure and field.
     """
     rows: list[dict[str, Any]] = []
     rubric = labelled.rubric
     pairs = [(a, b) for a, b in combinations(found, 2) if not (a.floor and b.floor)]
-    enough = max(resampling.resamples, _RESAMPLES_A_PAIR * len(pairs))
-    resampling = replace(resampling, resamples=enough)
+    resampling = resampling.for_pairs(len(pairs))
     for name in rubric.columns:
         truth = labelled.truth(name)
         if all(value is None for value in truth):

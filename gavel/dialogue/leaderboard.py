@@ -147,12 +147,14 @@ def _comparisons(
         system: {str(row["dialogue_id"]): row for row in rows} for system, rows in systems.items()
     }
     found = []
+    named = list(combinations(sorted(by_id), 2))
+    resampling = Resampling.of(settings).for_pairs(len(named))
     for figure in FIGURES:
         if figure.track != track:
             continue
         pairs = []
-        for one, other in combinations(sorted(by_id), 2):
-            compared = compare(figure, by_id[one], by_id[other], Resampling.of(settings))
+        for one, other in named:
+            compared = compare(figure, by_id[one], by_id[other], resampling)
             if compared is not None:
                 pairs.append({"first": one, "second": other, **vars(compared)})
         corrected = holm([pair["p"] for pair in pairs])

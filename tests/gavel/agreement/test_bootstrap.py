@@ -215,6 +215,14 @@ def test_the_two_p_values_agree_where_both_hold() -> None:
 
 
 @pytest.mark.parametrize(
+    ("resamples", "pairs", "made"),
+    [(1000, 0, 1000), (1000, 5, 1000), (1000, 55, 11_000), (1000, 1225, 20_000), (9000, 6, 9000)],
+)
+def test_resamples_grow_with_the_pairs_up_to_a_bound(resamples: int, pairs: int, made: int) -> None:
+    assert Resampling(resamples, 0.9, 3).for_pairs(pairs) == Resampling(made, 0.9, 3)
+
+
+@pytest.mark.parametrize(
     ("first_only", "second_only", "p"),
     # Twice the binomial tail: 2 * (1 + 10 + 45) / 2**10, and 2 * 1 / 2**6.
     [(8, 2, 112 / 1024), (0, 6, 2 / 64), (3, 3, 1.0), (0, 0, None)],
