@@ -23,7 +23,13 @@ from assets.tables import (
 from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
 from gavel.dialogue.predictions import content_hash
 from gavel.dialogue.ratings import read_ratings
-from gavel.dialogue.results import RESULTS_VALID, standings_of, write_results
+from gavel.dialogue.results import (
+    RESULTS_VALID,
+    evaluated,
+    prediction_file,
+    standings_of,
+    write_results,
+)
 from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
 from gavel.settings.dialogue import Dialogue
 from gavel.store.files import alone, write_text
@@ -161,14 +167,15 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
     @told_plainly
     def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> tuple[Result, Result]:
         files = store.files
-        signature = ranking_signature(suite, settings, content_hash)
         rated = settings.ratings
         ratings = None if rated is None else read_ratings(suite.path(rated))
         # Runs of several systems end at once; each must read what the one before it has written.
         with alone(files.root / "dialogue" / ".leaderboard.lock"):
-            results = sorted((files.root / "dialogue" / "results").glob("*.parquet"))
+            results = evaluated(files)
+            signature = ranking_signature(suite, settings, results, content_hash)
             outdated = _outdated(suite, settings, results)
-            standings, comparisons = leaderboard(settings, results, ratings, outdated)
+            gone = {s for s in outdated if not prediction_file(suite, settings, s).exists()}
+            standings, comparisons = leaderboard(settings, results, ratings, outdated, gone)
             path = files.table("dialogue/leaderboard")
             tests_path = files.table("dialogue/comparisons")
             write_table(path, standings)

@@ -167,13 +167,15 @@ def dialogue_signature(
 
 
 def ranking_signature(
-    suite: Suite, settings: Dialogue, content: Callable[[Path], str]
+    suite: Suite, settings: Dialogue, results: Sequence[Path], content: Callable[[Path], str]
 ) -> dict[str, str]:
-    """What the leaderboard is made from besides the systems' results."""
+    """What the leaderboard is made from besides the content of the systems' `results`."""
     ratings = settings.ratings
+    systems = [[p.stem, prediction_file(suite, settings, p.stem).exists()] for p in results]
     return {
         "code": CODE_VERSION,
         "settings": _hash([suite.name, settings.resamples, settings.confidence, settings.seed]),
+        "systems": _hash(systems),
         "ratings": "" if ratings is None else _content_of(suite.path(ratings), content),
     }
 

@@ -147,6 +147,7 @@ MEANINGS: Mapping[str, str] = {
     "undefined": "Dialogues for which the figure is undefined; of a conversation, why its scores are",
     "published": "The published figure, where one is known; of fashion, of other data",
     "outdated": "Whether what the system is evaluated on, or the settings, have changed since",
+    "gone": "Whether the system's prediction file is gone",
     "first": "The system or evaluator compared; of a question in both orders, the system shown first",
     "second": "The one it is compared with",
     "difference": "First minus second, over the records or dialogues that both have",

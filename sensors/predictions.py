@@ -18,7 +18,7 @@ import dagster as dg
 from assets.dialogue import EVALUATE, LEADERBOARD, RANK, RESULTS, SYSTEMS
 from assets.signatures import dialogue_signature, ranking_signature
 from gavel.dialogue.predictions import content_hash
-from gavel.dialogue.results import systems
+from gavel.dialogue.results import evaluated, systems
 from gavel.errors import GavelError
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest, signature_hash
@@ -61,7 +61,7 @@ def decide(
     """Which systems to evaluate: those whose results are not made from what is wanted.
 
     `asked` has the last run key of each system. A system whose file has gone is not among `wanted`, and
-    keeps its results.
+    keeps its results; the leaderboard is made anew to mark it.
     """
     decision = Decision()
     for system, signature in sorted(wanted.items()):
@@ -138,7 +138,7 @@ def _tick(context: dg.SensorEvaluationContext, suite: Suite) -> dg.SensorResult 
     wanted = {s: dialogue_signature(suite, settings, s, contents) for s in found}
     made = {s: read_manifest(store.document(f"{'/'.join(RESULTS.path)}/{s}")) for s in found}
     if (ranked := read_manifest(store.document("/".join(LEADERBOARD.path)))) is not None:
-        wanted[RANKING] = ranking_signature(suite, settings, contents)
+        wanted[RANKING] = ranking_signature(suite, settings, evaluated(store), contents)
         made[RANKING] = ranked
     decision = decide(wanted, made, before["asked"])
     if len(decision.wishes) > 1 and decision.wishes.pop(RANKING, None) is not None:

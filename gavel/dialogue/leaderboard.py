@@ -31,11 +31,14 @@ STANDINGS = pa.schema(
         *((name, pa.float64()) for name in _NUMBERS),
         *((name, pa.int64()) for name in ("n", "undefined")),
         ("published", pa.float64()),
-        ("outdated", pa.bool_()),
+        *((name, pa.bool_()) for name in ("outdated", "gone")),
         ("signature", pa.string()),
     ]
 )
-"""One row a system, reading and figure; `outdated`: predictions, corpus or options have changed since."""
+"""One row a system, reading and figure; `outdated`: predictions, corpus or options have changed since.
+
+`gone`: so much so that there is no prediction file any more.
+"""
 
 COMPARISONS = pa.schema(
     [
@@ -66,11 +69,12 @@ def leaderboard(
     results: Sequence[Path],
     ratings: Ratings | None = None,
     outdated: Collection[str] = (),
+    gone: Collection[str] = (),
 ) -> tuple[pa.Table, pa.Table]:
     """The standings and the comparisons of the systems whose results are in `results`.
 
     `ratings` are people's; `outdated` names the systems whose results are made from something else than
-    what is there now, to be marked.
+    what is there now, to be marked and compared with none; `gone` those of them that have no file any more.
     """
     by_reading: dict[tuple[str, str], dict[str, Rows]] = {}
     for path in sorted(results):
@@ -81,20 +85,36 @@ def leaderboard(
         standing
         for (track, reading), systems in sorted(by_reading.items())
         for system, rows in sorted(systems.items())
-        for standing in _standings(settings, system, track, reading, rows, system in outdated)
+        for standing in _standings(settings, system, track, reading, rows)
     ]
     if ratings is not None:
         standings += _rated(settings, ratings)
+    for standing in standings:
+        standing["outdated"] = standing["track"] != "human" and standing["system"] in outdated
+        standing["gone"] = standing["outdated"] and standing["system"] in gone
     comparisons = [
         comparison
         for (track, reading), systems in sorted(by_reading.items())
         if reading in COMPARED
-        for comparison in _comparisons(settings, track, reading, systems)
+        for comparison in _comparisons(
+            settings, track, reading, {s: rows for s, rows in systems.items() if s not in outdated}
+        )
     ]
     return (
         pa.Table.from_pylist(standings, schema=STANDINGS),
         pa.Table.from_pylist(comparisons, schema=COMPARISONS),
     )
+
+
+def outdated_because(standings: Rows) -> dict[str, str]:
+    """The systems whose figures are of something else than is there now, and why."""
+    return {
+        row["system"]: "its prediction file is gone"
+        if row["gone"]
+        else "its predictions, the corpus or the options have changed since it was evaluated"
+        for row in standings
+        if row["outdated"]
+    }
 
 
 @cache
@@ -110,7 +130,7 @@ def published() -> dict[str, dict[str, float]]:
 
 
 def _standings(
-    settings: Dialogue, system: str, track: str, reading: str, rows: Rows, outdated: bool
+    settings: Dialogue, system: str, track: str, reading: str, rows: Rows
 ) -> list[dict[str, Any]]:
     known = published().get(system.lower(), {}) if reading == REFERENCE else {}
     found = []
@@ -128,7 +148,6 @@ def _standings(
                 "scale": figure.scale,
                 **vars(estimated),
                 "published": known.get(figure.name),
-                "outdated": outdated,
                 "signature": f"{rows[0]['signature']}|resamples:{settings.resamples}"
                 f"|confidence:{settings.confidence:g}|seed:{settings.seed}",
             }
@@ -174,7 +193,6 @@ def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
             "scale": "1-5",
             **vars(rate(items, Resampling.of(settings))),
             "published": None,
-            "outdated": False,
             "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"
             f"{max(map(len, items.values()))}|resamples:{settings.resamples}|seed:{settings.seed}",
         }

@@ -19,6 +19,7 @@ from gavel.dialogue.loading import load_corpus
 from gavel.dialogue.multiwoz import REFERENCE, STRICT, evaluate
 from gavel.dialogue.predictions import parse_predictions, read_document
 from gavel.settings.dialogue import Dialogue
+from gavel.store.files import Store
 from gavel.store.tables import write_batches
 from gavel.suite import Suite
 
@@ -109,6 +110,11 @@ def standings_of(path: Path) -> dict[str, float]:
 def prediction_file(suite: Suite, settings: Dialogue, system: str) -> Path:
     """The file that `system` is named after."""
     return suite.path(settings.predictions) / f"{system}.json"
+
+
+def evaluated(store: Store) -> list[Path]:
+    """The results of every system that was evaluated, whether its prediction file is still there or not."""
+    return sorted((store.root / "dialogue" / "results").glob("*.parquet"))
 
 
 def systems(suite: Suite, settings: Dialogue) -> tuple[list[str], list[str]]:

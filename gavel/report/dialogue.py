@@ -16,7 +16,7 @@ from gavel.dialogue.corpus import State
 from gavel.dialogue.database import SEARCHED
 from gavel.dialogue.figures import FIGURES
 from gavel.dialogue.inform import PROVIDED, REASONS
-from gavel.dialogue.leaderboard import COMPARED
+from gavel.dialogue.leaderboard import COMPARED, outdated_because
 from gavel.dialogue.loading import load_corpus
 from gavel.dialogue.multiwoz import REFERENCE, STRICT, as_seen
 from gavel.dialogue.predictions import parse_predictions, read_document
@@ -70,11 +70,10 @@ def render_leaderboard(suite: str, standings: pa.Table, comparisons: pa.Table) -
         for name, title in TRACKS.items()
         if any(row["track"] == name for row in rows)
     ]
-    outdated = sorted({row["system"] for row in rows if row["outdated"]})
     return (
         environment()
         .get_template("leaderboard.html.j2")
-        .render(suite=suite, tracks=tracks, outdated=outdated)
+        .render(suite=suite, tracks=tracks, outdated=sorted(outdated_because(rows).items()))
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from gavel.alignment.labels import missing_labels
+from gavel.dialogue.leaderboard import outdated_because
 from gavel.fashion.evaluate import MODES
 from gavel.fashion.leaderboard import (
     BY_SIMILARITY,
@@ -70,6 +71,7 @@ def standings(suite: Suite, store: Store) -> str:
         rows = [row for row in table if row["track"] == track]
         names = list(dict.fromkeys(row["figure"] for row in rows))
         lines += ["", f"{track:<22} " + " ".join(f"{name:>18}" for name in names)]
+        marked = {row["system"] for row in rows if row["outdated"]}
         for system, reading in dict.fromkeys((row["system"], row["reading"]) for row in rows):
             values = {
                 row["figure"]: row["value"]
@@ -78,9 +80,11 @@ def standings(suite: Suite, store: Store) -> str:
             }
             shown = (values.get(name) for name in names)
             lines.append(
-                f"{f'{system}, {reading}':<22} "
+                f"{f'{system}, {reading}' + ' *' * (system in marked):<22} "
                 + " ".join(f"{'-':>18}" if value is None else f"{value:18.2f}" for value in shown)
             )
+    if outdated := outdated_because(table):
+        lines += ["", *(f"* {system}: {why}" for system, why in outdated.items())]
     lines += ["", f"leaderboard {store.root / 'dialogue' / 'leaderboard.html'}"]
     return "\n".join(lines)
 

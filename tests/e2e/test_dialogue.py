@@ -12,6 +12,7 @@ import pytest
 from assets.dialogue import EVALUATE, RANK, RESULTS, SYSTEMS
 from assets.jobs import build_jobs
 from gavel.dialogue.results import systems
+from gavel.report.summary import standings
 from sensors.predictions import prediction_sensors
 from tests.e2e.conftest import ROOT, Project, failure_of
 
@@ -193,6 +194,41 @@ def test_what_could_not_be_made_anew_is_marked(benchmark_project: Project) -> No
     assert isinstance(tick(project, second.cursor), dg.SkipReason)
     drop(project, "careful", good)
     assert isinstance(tick(project, second.cursor), dg.SkipReason)
+
+
+def test_a_system_whose_file_is_gone_is_marked_compared_with_none_and_can_be_taken_off(
+    benchmark_project: Project,
+) -> None:
+    project = benchmark_project
+    for system in ("careful", "hasty", "wordy"):
+        drop(project, system)
+    first = tick(project)
+    assert run_all(project, first) == {}
+    (project.folder / "predictions" / "hasty.json").unlink()
+    assert isinstance(first, dg.SensorResult)
+    second = tick(project, first.cursor)
+    assert asked(second) == [(RANK, None, "systems")]
+    assert run_all(project, second) == {}
+    rows = pq.read_table(project.store.table("dialogue/leaderboard")).to_pylist()
+    assert {row["system"] for row in rows if row["gone"]} == {"hasty"}
+    pairs = pq.read_table(project.store.table("dialogue/comparisons")).to_pylist()
+    assert {(p["first"], p["second"]) for p in pairs} == {("careful", "wordy")}
+    page = (project.store.root / "dialogue" / "leaderboard.html").read_text()
+    assert "its prediction file is gone" in page
+    console = standings(project.suite, project.store)
+    assert "\n* hasty: its prediction file is gone\n" in console
+    assert "hasty, strict *" in console
+    assert "careful, strict *" not in console
+
+    for ending in ("parquet", "json"):
+        (project.store.root / "dialogue" / "results" / f"hasty.{ending}").unlink()
+    assert isinstance(second, dg.SensorResult)
+    third = tick(project, second.cursor)
+    assert asked(third) == [(RANK, None, "systems")]
+    assert run_all(project, third) == {}
+    assert {system for system, _, _ in ranked(project)} == {"careful", "wordy"}
+    assert isinstance(third, dg.SensorResult)
+    assert isinstance(tick(project, third.cursor), dg.SkipReason)
 
 
 def test_a_suite_that_is_broken_or_has_lost_the_section_is_a_reason(
