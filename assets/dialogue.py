@@ -22,7 +22,7 @@ from assets.tables import (
 )
 from gavel.dialogue.leaderboard import STANDINGS_VALID, leaderboard
 from gavel.dialogue.predictions import content_hash
-from gavel.dialogue.ratings import read_ratings
+from gavel.dialogue.ratings import Ratings, read_ratings
 from gavel.dialogue.results import (
     RESULTS_VALID,
     evaluated,
@@ -43,6 +43,9 @@ RESULTS, PAGES, LEADERBOARD, COMPARISONS = (
 )
 GROUP = "dialogue"
 EVALUATE, RANK = "evaluate_dialogue_system", "rank_dialogue_systems"
+
+MOST_NOTES = 100
+"""How many notes on human ratings the check tells; a table of another scale would have one a row."""
 
 SYSTEMS = dg.DynamicPartitionsDefinition(name="dialogue_systems")
 """One partition a system, made when its prediction file arrives."""
@@ -162,17 +165,21 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
                 deps=[RESULTS],
             ),
         ],
-        check_specs=[check_spec(VALID_ROWS, LEADERBOARD, "Every row fits its schema")],
+        check_specs=[
+            check_spec(VALID_ROWS, LEADERBOARD, "Every row fits its schema"),
+            check_spec("ratings", LEADERBOARD, "Every human rating counts", blocking=False),
+        ],
     )
     @told_plainly
     def ranked(context: dg.AssetExecutionContext, store: ParquetStore) -> tuple[Result, Result]:
         files = store.files
-        rated = settings.ratings
-        ratings = None if rated is None else read_ratings(suite.path(rated))
         # Runs of several systems end at once; each must read what the one before it has written.
         with alone(files.root / "dialogue" / ".leaderboard.lock"):
             results = evaluated(files)
             signature = ranking_signature(suite, settings, results, content_hash)
+            ratings = Ratings({}, "")
+            if settings.ratings is not None:
+                ratings = read_ratings(suite.path(settings.ratings), [p.stem for p in results])
             outdated = _outdated(suite, settings, results)
             gone = {s for s in outdated if not prediction_file(suite, settings, s).exists()}
             standings, comparisons = leaderboard(settings, results, ratings, outdated, gone)
@@ -182,12 +189,20 @@ def _leaderboard(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
             write_table(tests_path, comparisons)
             page = files.root / "dialogue" / "leaderboard.html"
             write_text(page, render_leaderboard(suite.name, standings, comparisons))
+        notes = [*ratings.notes[:MOST_NOTES]]
+        if (more := len(ratings.notes) - MOST_NOTES) > 0:
+            notes.append(f"and {more:,} more like these")
+        for note in notes:
+            context.log.warning(note)
         return (
             table_result(
                 LEADERBOARD.path,
                 path,
                 metadata={"systems": len(results), "page": dg.MetadataValue.path(str(page))},
-                checks=[valid_rows(path, STANDINGS_VALID)],
+                checks=[
+                    valid_rows(path, STANDINGS_VALID),
+                    warning("ratings", notes, {"notes": len(ratings.notes)}),
+                ],
                 manifest=Manifest(signature, context.run.run_id),
             ),
             table_result(COMPARISONS.path, tests_path),

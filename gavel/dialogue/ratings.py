@@ -1,13 +1,13 @@
 """Human ratings of systems on a five-point scale, several raters an item, beside the automatic figures.
 
 Whatever they come from, ratings are rows of system, item, rater and rating, which `collect` checks; a
-CSV file is one such source.
+CSV file is one such source. A bad row is left out and told: it must not keep the other figures of any system back.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 from gavel.agreement.bootstrap import Resampling, estimate
 from gavel.dialogue.figures import Estimate
 from gavel.dialogue.predictions import content_hash
-from gavel.errors import PredictionError
 
 COLUMNS = ("system", "item", "rater", "rating")
 LOWEST, HIGHEST = 1, 5
@@ -25,50 +24,76 @@ LOWEST, HIGHEST = 1, 5
 
 @dataclass(frozen=True)
 class Ratings:
-    """System -> item -> one rating a rater; `fingerprint` changes with any of them."""
+    """System -> item -> one rating a rater; `fingerprint` changes with any of them.
+
+    `notes` tell what was left out, and of which repeated rating the later stands, a sentence each.
+    """
 
     systems: Mapping[str, Mapping[str, Sequence[float]]]
     fingerprint: str
+    notes: Sequence[str] = ()
 
 
-def read_ratings(path: Path) -> Ratings:
-    """The ratings of a CSV file with the columns system, item, rater and rating.
+def read_ratings(path: Path, systems: Collection[str]) -> Ratings:
+    """The ratings of `systems` in a CSV file with the columns system, item, rater and rating.
 
-    Raises:
-        PredictionError: a column is missing, or a row is malformed; the line is named.
+    A file that cannot be read has none, and the note says why.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             if absent := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-                raise PredictionError(
-                    f"{path}: has no column {absent[0]!r}; needed: {', '.join(COLUMNS)}"
-                )
-            lines = ((f"{path}: line {rows.line_num}", row) for row in rows)
-            return collect(lines, content_hash(path))
+                why = f"has no column {absent[0]!r}; needed: {', '.join(COLUMNS)}"
+            else:
+                lines = ((f"{path}: line {rows.line_num}", row) for row in rows)
+                return collect(lines, systems, content_hash(path))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PredictionError(f"{path}: cannot be read ({error})") from error
+        why = f"cannot be read ({error})"
+    return Ratings({}, "", [f"{path}: {why}; the leaderboard is without ratings"])
 
 
-def collect(rows: Iterable[tuple[str, Mapping[str, Any]]], fingerprint: str) -> Ratings:
-    """The ratings of `rows`, each with where it stands, to be named where it is wrong.
+def collect(
+    rows: Iterable[tuple[str, Mapping[str, Any]]], systems: Collection[str], fingerprint: str
+) -> Ratings:
+    """The ratings of `systems` in `rows`, each with where it stands, to be named where it is wrong.
 
-    Raises:
-        PredictionError: system, item or rater is empty, a rating is no number from 1 to 5, or a rater
-            rated an item twice.
+    A row whose system, item or rater is empty, or whose rating is no number from 1 to 5, is left out.
+    Of two ratings of one item by one rater the later stands.
     """
-    systems: dict[str, dict[str, list[float]]] = {}
-    seen = set()
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    notes = []
+    strangers: dict[str, list[str]] = {}
     for where, row in rows:
-        for name in COLUMNS[:-1]:
-            if not row[name]:
-                raise PredictionError(f"{where}: {name} is empty; accepted: a name")
-        key = system, item, rater = row["system"], row["item"], row["rater"]
-        if key in seen:
-            raise PredictionError(f"{where}: rater {rater!r} rated {item!r} of {system!r} before")
-        seen.add(key)
-        systems.setdefault(system, {}).setdefault(item, []).append(_rating(where, row["rating"]))
-    return Ratings(systems, fingerprint)
+        rating = _rating(row["rating"])
+        system, item, rater = (row[name] for name in COLUMNS[:-1])
+        if empty := [name for name in COLUMNS[:-1] if not row[name]]:
+            notes.append(f"{where}: {empty[0]} is empty; accepted: a name; left out")
+        elif rating is None:
+            notes.append(
+                f"{where}: rating is {row['rating']!r}; accepted: a number from {LOWEST} to {HIGHEST}; left out"
+            )
+        elif system not in systems:
+            strangers.setdefault(system, []).append(where)
+        else:
+            raters = found.setdefault(system, {}).setdefault(item, {})
+            if rater in raters:
+                notes.append(
+                    f"{where}: rater {rater!r} rated {item!r} of {system!r} before; this rating stands"
+                )
+            raters[rater] = rating
+    notes += [
+        f"{places[0]}: system is {system!r}, which has no results; accepted: {', '.join(systems)}; "
+        f"{len(places):,} such ratings left out"
+        for system, places in strangers.items()
+    ]
+    return Ratings(
+        {
+            system: {item: list(raters.values()) for item, raters in items.items()}
+            for system, items in found.items()
+        },
+        fingerprint,
+        notes,
+    )
 
 
 def rate(items: Mapping[str, Sequence[float]], resampling: Resampling) -> Estimate:
@@ -85,13 +110,9 @@ def rate(items: Mapping[str, Sequence[float]], resampling: Resampling) -> Estima
     return Estimate("human_rating", found.value, found.low, found.high, len(means), undefined=0)
 
 
-def _rating(where: str, given: Any) -> float:
+def _rating(given: Any) -> float | None:
     try:
         rating = float(given)
     except (TypeError, ValueError):
-        rating = float("nan")
-    if not LOWEST <= rating <= HIGHEST:
-        raise PredictionError(
-            f"{where}: rating is {given!r}; accepted: a number from {LOWEST} to {HIGHEST}"
-        )
-    return rating
+        return None
+    return rating if LOWEST <= rating <= HIGHEST else None

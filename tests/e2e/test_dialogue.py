@@ -231,6 +231,33 @@ def test_a_system_whose_file_is_gone_is_marked_compared_with_none_and_can_be_tak
     assert isinstance(tick(project, third.cursor), dg.SkipReason)
 
 
+def warned(project: Project) -> str:
+    """What the check of the ratings warns of when the leaderboard is made anew."""
+    run = project.run(RANK)
+    (found,) = (c for c in run.get_asset_check_evaluations() if c.check_name == "ratings")
+    assert not found.passed
+    return str(found.description)
+
+
+def test_bad_ratings_are_a_warning_and_hold_nobody_back(benchmark_project: Project) -> None:
+    project = benchmark_project
+    path = project.folder / "ratings.csv"
+    path.write_text("system,item,rater,rating\ncareful,d1,x,\ncareful,d1,x,4\nnobody,d1,x,1\n")
+    project.write_suite(dialogue=project.settings["dialogue"] | {"ratings": "ratings.csv"})
+    drop(project, "careful")
+    assert run_all(project, tick(project)) == {}
+    assert ranked(project)["careful", "people", "human_rating"] == 4
+    assert ("nobody", "people", "human_rating") not in ranked(project)
+    for told in (
+        "line 2: rating is ''; accepted: a number from 1 to 5",
+        "line 4: system is 'nobody'",
+    ):
+        assert told in warned(project)
+    path.unlink()
+    assert warned(project).endswith("; the leaderboard is without ratings")
+    assert ranked(project)["careful", "strict", "inform"] == 100
+
+
 def test_a_suite_that_is_broken_or_has_lost_the_section_is_a_reason(
     benchmark_project: Project,
 ) -> None:

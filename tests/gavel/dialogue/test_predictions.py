@@ -157,24 +157,53 @@ def test_malformed_acts(tmp_path: Path, content: Any, told: str) -> None:
 def test_ratings(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
-    ratings = read_ratings(path).systems
-    assert ratings == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
-    rated = rate(ratings["a"], Resampling(100))
+    ratings = read_ratings(path, ["a"])
+    assert ratings.systems == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
+    assert ratings.notes == []
+    rated = rate(ratings.systems["a"], Resampling(100))
     assert (rated.value, rated.n) == (4.0, 2)
-    for row, told in [
-        ("a,d1,x,6", "line 2: rating is '6'; accepted: a number from 1 to 5"),
-        ("a,,x,3", "line 2: item is empty"),
-        ("a,d1,x", "line 2: rating is None"),
-        ("a,d1", "line 2: rater is empty"),
-        ("a,d1,x,nan", "line 2: rating is 'nan'"),
-        ("a,d1,x,3\na,d1,x,3", "line 3: rater 'x' rated 'd1' of 'a' before"),
-    ]:
-        path.write_text(f"system,item,rater,rating\n{row}\n", encoding="utf-8")
-        with pytest.raises(PredictionError, match=told):
-            read_ratings(path)
-    path.write_bytes(b"system,item,rater,rating\n\xff,d1,x,4\n")
-    with pytest.raises(PredictionError, match="cannot be read"):
-        read_ratings(path)
-    path.write_text("system,item,rating\n", encoding="utf-8")
-    with pytest.raises(PredictionError, match="has no column 'rater'"):
-        read_ratings(path)
+
+
+def test_a_bad_rating_is_left_out_and_told_and_the_later_of_two_stands(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    rows = [
+        *("a,d1,x,6", "a,d1,x,", "a,d1,x,nan", "a,d1,x", "a,,x,3", "a,d1", ",d1,x,3"),
+        *("a,d1,x,3", "a,d1,x,5", "a,d1,x,nonsense", "b,d1,x,1", "b,d2,x,1"),
+    ]
+    path.write_text("\n".join(["system,item,rater,rating", *rows]), encoding="utf-8")
+    ratings = read_ratings(path, ["a", "c"])
+    assert ratings.systems == {"a": {"d1": [5.0]}}
+    assert ratings.notes == [
+        f"{path}: line 2: rating is '6'; accepted: a number from 1 to 5; left out",
+        f"{path}: line 3: rating is ''; accepted: a number from 1 to 5; left out",
+        f"{path}: line 4: rating is 'nan'; accepted: a number from 1 to 5; left out",
+        f"{path}: line 5: rating is None; accepted: a number from 1 to 5; left out",
+        f"{path}: line 6: item is empty; accepted: a name; left out",
+        f"{path}: line 7: rater is empty; accepted: a name; left out",
+        f"{path}: line 8: system is empty; accepted: a name; left out",
+        f"{path}: line 10: rater 'x' rated 'd1' of 'a' before; this rating stands",
+        f"{path}: line 11: rating is 'nonsense'; accepted: a number from 1 to 5; left out",
+        f"{path}: line 12: system is 'b', which has no results; accepted: a, c; 2 such ratings left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"system,item,rater,rating\n\xff,d1,x,4\n", "cannot be read"),
+        (b"system,item,rating\n", "has no column 'rater'; needed: system, item, rater, rating"),
+        (b"", "has no column 'system'"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_table_of_ratings_that_cannot_be_read_has_none(
+    tmp_path: Path, content: bytes | None, told: str
+) -> None:
+    path = tmp_path / "ratings.csv"
+    if content is not None:
+        path.write_bytes(content)
+    ratings = read_ratings(path, ["a"])
+    assert ratings.systems == {}
+    (note,) = ratings.notes
+    assert note.startswith(f"{path}: {told}")
+    assert note.endswith("; the leaderboard is without ratings")
