@@ -299,8 +299,12 @@ def _letters(
 
 
 def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -> dict[str, Any]:
-    """A dialogue that the file lacks: one of empty responses and empty states."""
+    """A dialogue that the file lacks: one of empty responses, its every slot missed and its every turn wrong.
+
+    An empty state would be right in the turns before anything was asked, which nobody tracked here.
+    """
     references = list(corpus.references[name])
+    tracking = track([{}] * len(references), corpus.states[name], one_letter="equal")
     outcome = Outcome(
         False, False, dict.fromkeys(corpus.goals[name], False), [Failure(None, "missing_dialogue")]
     )
@@ -311,9 +315,7 @@ def _missing_row(name: str, reading: str, corpus: Corpus, prepared: _Prepared) -
         **_consistency(None),
         "missing": True,
         "bleu_text": _silence(spoken).tolist() if spoken else None,
-        "tracking": None
-        if no_state
-        else dict(vars(track([{}] * len(references), corpus.states[name], one_letter="equal"))),
+        "tracking": None if no_state else {**vars(tracking), "joint": 0},
     }
 
 
@@ -409,7 +411,7 @@ def _signature(
         **_versions(),
         "bleu": bleu.signature(),
     }
-    return "multiwoz|v:1|" + "|".join(f"{key}:{given}" for key, given in parts.items())
+    return "multiwoz|v:2|" + "|".join(f"{key}:{given}" for key, given in parts.items())
 
 
 @cache

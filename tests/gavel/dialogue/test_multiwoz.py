@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gavel.dialogue.corpus import Corpus
+from gavel.dialogue.figures import FIGURES, value
 from gavel.dialogue.multiwoz import Evaluation, evaluate
 from gavel.dialogue.predictions import Turn
 from gavel.errors import PredictionError
@@ -169,6 +170,23 @@ def test_a_missing_dialogue_fails_strictly_and_is_left_out_by_the_reference() ->
     assert (missing["dialogue_id"], missing["missing"], missing["success"]) == ("e", True, False)
     assert missing["failures"][0]["reason"] == "missing_dialogue"
     assert missing["bleu"][-2:] == [0, 2]
+
+
+def test_every_turn_of_a_missing_dialogue_is_wrong_also_where_nothing_was_asked_yet() -> None:
+    both = {name: goal(restaurant=({}, [])) for name in ("d", "e")}
+    corpus = corpus_of(both, 3, states={"d": [STATE] * 3, "e": [{}, STATE, STATE]})
+    said = [turn("[value_name]", STATE), turn("x", STATE), turn("bye", {})]
+    rows = readings(evaluate(predictions_of(d=said), corpus, DialogueOptions()))
+    assert rows["strict"][1]["tracking"] == {
+        **{"turns": 3, "joint": 0, "right": 0, "spurious": 0, "missed": 4, "one_letter": 0}
+    }
+    found = {
+        reading: [value(f, rows[reading]) for f in FIGURES if f.name in ("joint_goal", "slot_f1")]
+        for reading in rows
+    }
+    # Right are 2 of 6 turns, with 4 slots of 10; of the dialogue that is there 2 of 3, with 4 of 6.
+    assert found["strict"] == pytest.approx([100 * 2 / 6, 100 * 2 * 4 / (2 * 4 + 6)])
+    assert found["reference"] == pytest.approx([100 * 2 / 3, 100 * 2 * 4 / (2 * 4 + 2)])
 
 
 def test_a_turn_without_a_state_does_not_switch_the_file_to_gold_states() -> None:
