@@ -48,6 +48,21 @@ def test_the_leaderboard_says_what_there_is(suite: Suite, tmp_path: Path) -> Non
     assert_harmless(render_leaderboard(suite.name, *leaderboard(suite.dialogue, [])))
 
 
+def test_a_long_name_is_whole_when_pointed_at(suite: Suite, tmp_path: Path) -> None:
+    assert suite.dialogue is not None
+    predictions = suite.path(suite.dialogue.predictions)
+    long = "a-system-whose-name-" + "goes-on-and-" * 5 + "on"
+    results = [tmp_path / f"{name}.parquet" for name in (long, "hasty")]
+    shutil.copy(predictions / "careful.json", predictions / f"{long}.json")
+    for path in results:
+        write_results(suite, suite.dialogue, path.stem, path)
+    html = render_leaderboard(suite.name, *leaderboard(suite.dialogue, results))
+    assert_harmless(html)
+    places = html.count(f">{long[:60]}… (22 more characters)</bdi>")
+    # Six figures, three pairs, and two signatures.
+    assert places == html.count(f'<bdi title="{long}">') == 11
+
+
 def test_shares_are_drawn_up_to_100(suite: Suite, tmp_path: Path) -> None:
     assert suite.dialogue is not None
     path = tmp_path / "careful.parquet"
