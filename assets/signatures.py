@@ -16,6 +16,7 @@ from assets.partitions import shard_keys
 from assets.tables import CODE_VERSION
 from gavel.dialogue.corpus import database_folder
 from gavel.dialogue.loading import corpus_files
+from gavel.dialogue.multiwoz import VERSION
 from gavel.dialogue.results import prediction_file
 from gavel.judge.backends import evaluator_named
 from gavel.judge.evaluate import Judge, config_hash
@@ -158,7 +159,7 @@ def dialogue_signature(
     if settings.acts_database is not None:
         files += sorted(database_folder(suite.path(settings.acts_database)).glob("*.json"))
     return {
-        "code": CODE_VERSION,
+        "code": f"{CODE_VERSION}.{VERSION}",
         "predictions": _content_of(prediction_file(suite, settings, system), content),
         "corpus": _hash([[path.name, _content_of(path, content)] for path in files]),
         "options": _hash(settings.options_of(system).model_dump()),

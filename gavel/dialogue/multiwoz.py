@@ -27,6 +27,9 @@ from gavel.dialogue.tracking import track
 from gavel.errors import PredictionError
 from gavel.settings.dialogue import DialogueOptions
 
+VERSION = "2"
+"""Raised whenever the same predictions give other figures."""
+
 STRICT, REFERENCE = "strict", "reference"
 
 AS_PUBLISHED = {
@@ -411,7 +414,7 @@ def _signature(
         **_versions(),
         "bleu": bleu.signature(),
     }
-    return "multiwoz|v:2|" + "|".join(f"{key}:{given}" for key, given in parts.items())
+    return f"multiwoz|v:{VERSION}|" + "|".join(f"{key}:{given}" for key, given in parts.items())
 
 
 @cache
