@@ -8,7 +8,7 @@ was used, which Dagster skips.
 import datetime as dt
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gavel.store.manifests import Manifest, signature_hash
 from sensors.units import Unit
@@ -76,9 +76,11 @@ def admitted(
 
 @dataclass(frozen=True)
 class Failed:
-    """The latest run of a unit, where it failed. `ended` is in seconds since 1970, UTC.
+    """A failed run of a unit. `ended` is in seconds since 1970, UTC.
 
-    `kind` is the class of the error, as the run is tagged; None where the process died or a check failed.
+    `signature` is what was wanted when a sensor asked for the run; empty where a person started it, whose
+    `attempt` is how many tries it counts. `kind` is the class of the error, as the run is tagged; None where
+    the process died or a check failed.
     """
 
     unit: Unit
@@ -92,6 +94,34 @@ class Failed:
     def permanent(self) -> bool:
         """Whether trying again cannot help."""
         return self.kind is not None and self.kind.split(":")[0] in PERMANENT
+
+
+def latest_failures(ended: Iterable[tuple[Unit, Failed | None]]) -> list[Failed]:
+    """The failure that stands of each unit, of the runs that ended, newest first; None stands for a success.
+
+    What a sensor asked for last and failed stands, until a run succeeds. A run that a person started counts as
+    one more try of it and nothing else: it says not what is wanted, nor whether trying again would help. A unit
+    that failed by hand alone is left to the sensor that finds it stale.
+    """
+    found: dict[Unit, Failed] = {}
+    succeeded: set[Unit] = set()
+    for unit, failure in ended:
+        if unit in succeeded:
+            continue
+        if failure is None:
+            succeeded.add(unit)
+            continue
+        newer = found.get(unit)
+        if newer is None:
+            found[unit] = failure
+        elif not newer.signature:
+            found[unit] = replace(
+                failure, attempt=failure.attempt + newer.attempt, ended=newer.ended
+            )
+        elif newer.signature == failure.signature and failure.attempt > newer.attempt:
+            # Dagster's re-execution of an older run has the older run's tags.
+            found[unit] = replace(newer, attempt=failure.attempt)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

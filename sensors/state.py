@@ -1,7 +1,7 @@
 """What the sensors look at: manifests on disk and the records of runs. No table is ever read."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from gavel.judge.releases import released_rubric
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Suite
-from sensors.decisions import Failed, Request, look_back, stale
+from sensors.decisions import Failed, Request, latest_failures, look_back, stale
 from sensors.units import Unit, day_of_run, unit_of
 
 SIGNATURE_TAG, ATTEMPT_TAG, CAUSE_TAG = "gavel/wanted", "gavel/attempt", "gavel/cause"
@@ -150,11 +150,10 @@ def _busy_with(run: dg.DagsterRun) -> tuple[Unit | None, str | None]:
 def failed_units(
     instance: dg.DagsterInstance, since: dt.datetime, mended: bool = False
 ) -> list[Failed]:
-    """The units whose latest run ended since `since` by failing or being cancelled.
+    """The units that failed, or were cancelled, since `since` and have not succeeded after that.
 
     With `mended`, those too that have succeeded since, for a fraction of the time: only failed runs are read.
     """
-    latest: dict[Unit, Failed | None] = {}
     records = instance.get_run_records(
         dg.RunsFilter(
             statuses=_FAILED if mended else [*_FAILED, dg.DagsterRunStatus.SUCCESS],
@@ -162,25 +161,30 @@ def failed_units(
         ),
         limit=_MOST_RUNS,
     )
+    return latest_failures(_ended(records))
+
+
+def _ended(records: Iterable[dg.RunRecord]) -> Iterator[tuple[Unit, Failed | None]]:
     for record in records:
         run = record.dagster_run
         unit = unit_of(run.job_name, run.tags.get("dagster/partition"))
-        if unit is None or unit in latest:
+        if unit is None:
             continue
-        failed = run.status is not dg.DagsterRunStatus.SUCCESS
-        latest[unit] = (
+        if run.status is dg.DagsterRunStatus.SUCCESS:
+            yield unit, None
+            continue
+        ended = record.end_time or record.update_timestamp.timestamp()
+        yield (
+            unit,
             Failed(
                 unit,
                 run.run_id,
                 int(run.tags.get(ATTEMPT_TAG, "1")),
                 run.tags.get(SIGNATURE_TAG, ""),
-                record.end_time or record.update_timestamp.timestamp(),
+                ended,
                 run.tags.get(FAILURE_TAG),
-            )
-            if failed
-            else None
+            ),
         )
-    return [failure for failure in latest.values() if failure is not None]
 
 
 def run_request(request: Request, tags: Mapping[str, str] | None = None) -> dg.RunRequest:

@@ -14,6 +14,7 @@ from sensors.decisions import (
     admitted,
     causes_of,
     delay,
+    latest_failures,
     look_back,
     retries,
     stale,
@@ -76,6 +77,30 @@ def failed(
     attempt: int = 1, kind: str | None = None, signature: str = "s", ended: float = 1000
 ) -> Failed:
     return Failed(SHARD, "run-id", attempt, signature, ended, kind)
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "left"),
+    [
+        ([failed()], [failed()]),
+        ([None, failed()], []),
+        ([failed(2), failed(1), None, failed(5)], [failed(2)]),
+        ([failed(1, signature="t"), failed(4)], [failed(1, signature="t")]),
+        # By hand: one more try of what was asked for, whatever it failed with.
+        ([failed(signature="", ended=2000), failed(2)], [failed(3, ended=2000)]),
+        ([failed(1, "SuiteError", "", 3000), failed(1, None, ""), failed(2, "check:a")],
+         [failed(4, "check:a", ended=3000)]),
+        ([failed(3), failed(signature=""), failed(2)], [failed(3)]),
+        ([failed(signature=""), None, failed(2)], [failed(signature="")]),
+        ([None, failed(signature=""), failed(2)], []),
+        # An older run executed again from the UI, with its tags.
+        ([failed(1, ended=3000), failed(3), failed(2), failed(1)], [failed(3, ended=3000)]),
+    ],
+)  # fmt: skip
+def test_a_run_by_hand_is_one_more_try_and_takes_nothing_off_the_list(
+    newest_first: list[Failed | None], left: list[Failed]
+) -> None:
+    assert latest_failures((SHARD, failure) for failure in newest_first) == left
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,28 @@ def test_failures_are_retried_then_given_up_and_told_once(kept: Project) -> None
     assert "units to run" in reason
 
 
+def test_a_run_by_hand_that_fails_ends_neither_the_retries_nor_the_alert(kept: Project) -> None:
+    kept.write_suite(automation={"attempts": 3, "backoff": 0})
+    follow(kept, tick(kept, "log_arrivals"))
+    follow(kept, tick(kept, "rubric_releases"))
+    blocked = kept.store.root / "chat" / "shards"
+    blocked.mkdir(parents=True, exist_ok=True)
+    (blocked / DAY).write_text("a file where a folder should be")
+    shards = tick(kept, "stale_partitions").run_requests or []
+    request = next(r for r in shards if r.job_name == "judge_chat_shard")
+    by_hand = dg.RunRequest(job_name=request.job_name, partition_key=request.partition_key)
+    run(kept, request)
+    run(kept, by_hand)
+    (again,) = tick(kept, "failed_partitions").run_requests or []
+    assert (again.partition_key, again.tags["gavel/attempt"]) == (request.partition_key, "3")
+    run(kept, again)
+    told = tick(kept, "alerts")
+    assert "1 told, 1 open" in str(told.skip_reason)
+    run(kept, by_hand)
+    assert "given up" in str(tick(kept, "failed_partitions").skip_reason)
+    assert "0 told, 1 open" in str(tick(kept, "alerts", cursor=told.cursor).skip_reason)
+
+
 def test_a_unit_that_succeeded_since_has_not_failed() -> None:
     mended, broken = Unit("ingest", "2026-11-02"), Unit("ingest", "2026-11-03")
     failure, success = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
