@@ -1,23 +1,24 @@
 """The sensors that keep the days of the look-back window fresh. Each tick reads manifests and run records only."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from assets.jobs import INGEST, PUBLISH, RELEASE, judge_job, regenerate_job
-from assets.judging import ROUND_TAG
 from assets.partitions import shard_keys
 from assets.signatures import ingest_signature, judge_manifest
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError
 from gavel.judge.releases import release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
+from gavel.store.manifests import signature_hash
 from gavel.suite import Suite, load_suite
-from sensors.decisions import Failed, Request, Retries, admitted, retries, stale
-from sensors.state import State, at_work, failed_units, listed, run_request
+from sensors.decisions import Failed, Probes, Request, Retries, admitted, retries, stale
+from sensors.state import State, asked_before, at_work, failed_units, listed, run_request
 from sensors.units import Unit
 
 Tick = Callable[[dg.SensorEvaluationContext, State], dg.SensorResult]
@@ -42,13 +43,13 @@ def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefin
             "Asks for a shard's judging when its rows, the rubric, the evaluator or the code differ from what it "
             "was made from, and for a day's publication when all its shards are fresh and it is not."
         )),
-        made_sensor(suite, "failed_partitions", [ingest, release, *judging, publish], failed_partitions, (
+        made_sensor(suite, "failed_partitions", [ingest, release, *judging, *again, publish], failed_partitions, (
             "Asks for a failed partition again, alone, after a back-off that doubles, within the attempt budget. "
             "Failures that would come again are not retried."
         )),
         made_sensor(suite, "unresolved_records", again, unresolved_records, (
             "Asks once more for a fresh shard's unresolved records, when the evaluator answers a probe, within "
-            "the rounds allowed."
+            "the rounds allowed. A round that fails is left to failed_partitions."
         )),
     ]  # fmt: skip
 
@@ -110,10 +111,7 @@ def stale_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.Se
 def failed_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
     """The failed units that are still wanted as they were, each when its time has come."""
     decided = decided_retries(context.instance, state).retries
-    waiting = [
-        f"{unit} at {dt.datetime.fromtimestamp(due, dt.UTC):%H:%M:%S} UTC"
-        for unit, due in decided.waiting.items()
-    ]
+    waiting = [f"{unit} at {_clock(due)}" for unit, due in decided.waiting.items()]
     told = [
         f"waiting for their time: {listed(waiting)}" if waiting else "",
         f"given up: {listed([f.unit for f in decided.given_up])}" if decided.given_up else "",
@@ -150,46 +148,66 @@ def decided_retries(instance: dg.DagsterInstance, state: State) -> Decided:
 
 
 def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
-    """Fresh shards that hold unresolved records and have rounds left, when their evaluator answers."""
-    wanted: list[tuple[Request, int]] = []
-    down: list[str] = []
-    for task, judge in state.judges.items():
-        found = list(_unresolved(state, task))
-        if not found:
+    """Further rounds that were not asked for yet, where their evaluator answers. Who is down is probed seldom."""
+    rounds = list(regenerations(state, state.days))
+    used = asked_before(context.instance, rounds)
+    free = _free(context, [request for request in rounds if request.run_key not in used])
+    automation, now = state.suite.automation, state.now.timestamp()
+    before = _probes_before(context.cursor)
+    down: dict[str, Probes] = {}
+    told = []
+    for name, judge in {(j := state.judges[r.unit.task]).evaluator_name: j for r in free}.items():
+        probes = before.get(name)
+        due = 0.0 if probes is None else probes.due(automation.attempts, automation.backoff)
+        if probes is not None and probes.last <= now < due:
+            down[name] = probes
+            told.append(f"{name} is probed again at {_clock(due)}")
             continue
         try:
             judge.backend.probe()
         except (EvaluatorOutage, EvaluatorRefused) as error:
-            down.append(str(error))
-            continue
-        wanted += found
-    requests = _free(context, state, [request for request, _ in wanted])
-    rounds = {request.unit: number for request, number in wanted}
-    runs = [
-        dg.RunRequest(
-            run_key=request.run_key,
-            job_name=regenerate_job(request.unit.task),
-            partition_key=request.unit.partition,
-            tags={ROUND_TAG: str(rounds[request.unit])},
-        )
-        for request in requests
-    ]
-    return _result(runs, "; ".join(down) or "nothing unresolved has rounds left")
+            down[name] = Probes(1 if probes is None else probes.failed + 1, now)
+            told.append(str(error))
+    asked = [r for r in free if state.judges[r.unit.task].evaluator_name not in down]
+    runs = [run_request(request) for request in asked[: automation.runs_a_tick]]
+    cursor = json.dumps({name: [probes.failed, probes.last] for name, probes in down.items()})
+    return _result(runs, "; ".join(told) or "nothing unresolved has a round to ask for", cursor)
 
 
-def _unresolved(state: State, task: str) -> Iterator[tuple[Request, int]]:
-    for day in state.days:
-        for shard in shard_keys(state.suite):
-            unit = Unit("judge", day, task, shard)
-            made = state.manifest(judge_manifest(state.suite, state.store, task, day, shard))
-            if made is None or not made.figures.get("unresolved"):
-                continue
-            number = int(made.figures.get("rounds", 0)) + 1
-            if number > state.suite.automation.unresolved_rounds:
-                continue
-            if all(request.unit != unit for request in state.stale_on(day)):
-                replaces = f"{made.made_by} {made.made_at}"
-                yield Request(unit, ("unresolved records",), f"round {number}", replaces), number
+def _probes_before(cursor: str | None) -> dict[str, Probes]:
+    """The failed probes by evaluator; a cursor that cannot be read counts as none."""
+    try:
+        return {
+            name: Probes(int(failed), float(last))
+            for name, (failed, last) in json.loads(cursor or "{}").items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def regenerations(state: State, days: Iterable[str]) -> Iterator[Request]:
+    """One more round for each fresh shard of `days` that holds unresolved records and has rounds left."""
+    for day in days:
+        stale_now: set[Unit] | None = None
+        for task in state.judges:
+            for shard in shard_keys(state.suite):
+                made = state.manifest(judge_manifest(state.suite, state.store, task, day, shard))
+                if made is None or not made.figures.get("unresolved"):
+                    continue
+                number = int(made.figures.get("rounds", 0)) + 1
+                if number > state.suite.automation.unresolved_rounds:
+                    continue
+                if stale_now is None:
+                    stale_now = {request.unit for request in state.stale_on(day)}
+                if Unit("judge", day, task, shard) in stale_now:
+                    continue
+                yield Request(
+                    Unit("regenerate", day, task, shard),
+                    ("unresolved records",),
+                    f"{signature_hash(made.signature)} round {number}",
+                    f"{made.made_by} {made.made_at}",
+                    round=number,
+                )
 
 
 def release_request(state: State) -> Request | None:
@@ -220,7 +238,8 @@ def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
     for day in state.days:
         if day not in days:
             continue
-        wanted |= {request.unit: request for request in state.stale_on(day)}
+        requests = [*state.stale_on(day), *regenerations(state, [day])]
+        wanted |= {request.unit: request for request in requests}
         signature = ingest_signature(state.suite, day)
         if signature is None:
             continue
@@ -230,26 +249,26 @@ def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
     return wanted
 
 
-def _free(
-    context: dg.SensorEvaluationContext, state: State, requests: list[Request]
-) -> list[Request]:
-    if not requests:
-        return []
-    busy, busy_days = at_work(context.instance)
-    return admitted(requests, busy, busy_days, state.suite.automation.runs_a_tick)
+def _free(context: dg.SensorEvaluationContext, requests: list[Request]) -> list[Request]:
+    return admitted(requests, *at_work(context.instance)) if requests else []
 
 
 def _asked(
     context: dg.SensorEvaluationContext, state: State, requests: list[Request], told: str
 ) -> dg.SensorResult:
-    runs = [run_request(request) for request in _free(context, state, requests)]
+    free = _free(context, requests)[: state.suite.automation.runs_a_tick]
+    runs = [run_request(request) for request in free]
     behind = f"{len(requests) - len(runs)} of {len(requests)} wait for runs at work, or for the next tick"
     notes = [told, behind if len(runs) < len(requests) else ""]
     return _result(runs, "; ".join(filter(None, notes)) or "nothing to do")
 
 
-def _result(runs: list[dg.RunRequest], told: str) -> dg.SensorResult:
+def _result(runs: list[dg.RunRequest], told: str, cursor: str | None = None) -> dg.SensorResult:
     """A tick either asks or says why it does not; what it saw besides goes to the daemon's log."""
     if runs:
-        return dg.SensorResult(run_requests=runs)
-    return dg.SensorResult(skip_reason=told)
+        return dg.SensorResult(run_requests=runs, cursor=cursor)
+    return dg.SensorResult(skip_reason=told, cursor=cursor)
+
+
+def _clock(time: float) -> str:
+    return f"{dt.datetime.fromtimestamp(time, dt.UTC):%H:%M:%S} UTC"

@@ -22,13 +22,17 @@ BUDGET = "BudgetSpent"
 
 @dataclass(frozen=True)
 class Request:
-    """A run to ask for: why, for which signature, in place of what, at which attempt."""
+    """A run to ask for: why, for which signature, in place of what, at which attempt.
+
+    `round` is which further round of regeneration it is, 0 where it is none.
+    """
 
     unit: Unit
     causes: tuple[str, ...]
     signature: str
     replaces: str = "nothing"
     attempt: int = 1
+    round: int = 0
 
     @property
     def run_key(self) -> str:
@@ -67,11 +71,10 @@ def stale(unit: Unit, made: Manifest | None, wanted: Mapping[str, str]) -> Reque
 
 
 def admitted(
-    requests: Iterable[Request], busy: Collection[Unit], busy_days: Collection[str], most: int
+    requests: Iterable[Request], busy: Collection[Unit], busy_days: Collection[str]
 ) -> list[Request]:
-    """The first `most` requests whose unit, and whose day, no run is at work on."""
-    free = [r for r in requests if r.unit not in busy and r.unit.day not in busy_days]
-    return free[:most]
+    """The requests whose unit, and whose day, no run is at work on."""
+    return [r for r in requests if r.unit not in busy and r.unit.day not in busy_days]
 
 
 @dataclass(frozen=True)
@@ -164,12 +167,10 @@ def retries(
             waiting[failure.unit] = due
             continue
         again.append(
-            Request(
-                failure.unit,
-                (*request.causes, f"attempt {failure.attempt} failed"),
-                request.signature,
-                request.replaces,
-                failure.attempt + 1,
+            replace(
+                request,
+                causes=(*request.causes, f"attempt {failure.attempt} failed"),
+                attempt=failure.attempt + 1,
             )
         )
     return Retries(again, waiting, given_up)
@@ -188,6 +189,18 @@ def delay(failure: Failed, backoff: float) -> float:
     """
     chance = int(hashlib.sha256(failure.run_id.encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
     return backoff * 2.0 ** (failure.attempt - 1) * (1 + chance / 2)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The probes of an evaluator that failed one after another: how many, and when the last, since 1970, UTC."""
+
+    failed: int
+    last: float
+
+    def due(self, attempts: int, backoff: float) -> float:
+        """When it may be probed again: the wait doubles as that of a failed partition, and then stays so long."""
+        return self.last + backoff * 2.0 ** (min(self.failed, attempts) - 1)
 
 
 def look_back(today: dt.date, first: dt.date, last: dt.date | None, days: int) -> list[str]:

@@ -27,23 +27,23 @@ OLDER = "no_older_days_stale"
 
 _ASSETS = {
     "ingest": ["logs/clean"],
-    "judge": ["{task}/regenerated"],
+    "judge regenerate": ["{task}/regenerated"],
     "publish": ["report/daily"],
     "release": ["{task}/rubric"],
 }
-"""Where the failed units of a kind are counted."""
+"""Where the failed units of some kinds are counted."""
 
 
 def inventory_checks(suite: Suite) -> list[dg.AssetChecksDefinition]:
     """`no_partitions_left_failed` on the last asset of every job; on the report, what is to be said of days."""
     tasks = suite.task_names()
     checks = [_incomplete(suite), _older(suite)]
-    for kind, names in _ASSETS.items():
+    for kinds, names in _ASSETS.items():
         for name in names:
             if "{task}" in name:
-                checks += [_left_failed(suite, kind, name.format(task=t), t) for t in tasks]
+                checks += [_left_failed(suite, kinds, name.format(task=t), t) for t in tasks]
             else:
-                checks.append(_left_failed(suite, kind, name, ""))
+                checks.append(_left_failed(suite, kinds, name, ""))
     return checks
 
 
@@ -68,7 +68,7 @@ def _keys(suite: Suite) -> list[dg.AssetCheckKey]:
     return [key for check in inventory_checks(suite) for key in check.check_keys]
 
 
-def _left_failed(suite: Suite, kind: str, asset: str, task: str) -> dg.AssetChecksDefinition:
+def _left_failed(suite: Suite, kinds: str, asset: str, task: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=dg.AssetKey(asset.split("/")),
         name=LEFT_FAILED,
@@ -79,7 +79,7 @@ def _left_failed(suite: Suite, kind: str, asset: str, task: str) -> dg.AssetChec
         left = [
             failure
             for failure in decided_retries(context.instance, state).retries.given_up
-            if failure.unit.kind == kind and failure.unit.task in ("", task)
+            if failure.unit.kind in kinds.split() and failure.unit.task in ("", task)
         ]
         shown = [f"{f.unit} (run {f.run_id[:8]}, {f.kind or 'see its log'})" for f in left]
         return dg.AssetCheckResult(

@@ -2,12 +2,13 @@
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
 
+from assets.judging import ROUND_TAG
 from assets.partitions import shard_keys
 from assets.processes import end_abandoned_runs
 from assets.signatures import (
@@ -27,9 +28,10 @@ from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Suite
 from sensors.decisions import Failed, Request, latest_failures, look_back, stale
-from sensors.units import Unit, day_of_run, unit_of
+from sensors.units import Kind, Unit, day_of_run, unit_of
 
 SIGNATURE_TAG, ATTEMPT_TAG, CAUSE_TAG = "gavel/wanted", "gavel/attempt", "gavel/cause"
+_KEY_TAG = "dagster/run_key"
 
 _AT_WORK = [
     dg.DagsterRunStatus.QUEUED,
@@ -134,7 +136,9 @@ def at_work(instance: dg.DagsterInstance) -> tuple[set[Unit], set[str]]:
     for record in instance.get_run_records(dg.RunsFilter(statuses=_AT_WORK)):
         unit, day = _busy_with(record.dagster_run)
         if unit is not None:
-            units.add(unit)
+            # Judging and regenerating write the same tables.
+            shard: list[Kind] = ["judge", "regenerate"] if unit.shard else [unit.kind]
+            units |= {replace(unit, kind=kind) for kind in shard}
         elif day is not None:
             days.add(day)
     return units, days
@@ -187,7 +191,15 @@ def _ended(records: Iterable[dg.RunRecord]) -> Iterator[tuple[Unit, Failed | Non
         )
 
 
-def run_request(request: Request, tags: Mapping[str, str] | None = None) -> dg.RunRequest:
+def asked_before(instance: dg.DagsterInstance, requests: Iterable[Request]) -> set[str]:
+    """The run keys of `requests` that are used: asking for them again asks for nothing."""
+    keys = [request.run_key for request in requests]
+    if not keys:
+        return set()
+    return {r.tags[_KEY_TAG] for r in instance.get_runs(dg.RunsFilter(tags={_KEY_TAG: keys}))}
+
+
+def run_request(request: Request) -> dg.RunRequest:
     """`request` as Dagster takes it."""
     return dg.RunRequest(
         run_key=request.run_key,
@@ -197,7 +209,7 @@ def run_request(request: Request, tags: Mapping[str, str] | None = None) -> dg.R
             SIGNATURE_TAG: request.signature,
             ATTEMPT_TAG: str(request.attempt),
             CAUSE_TAG: ", ".join(request.causes)[:250],
-            **(tags or {}),
+            **({ROUND_TAG: str(request.round)} if request.round else {}),
         },
     )
 

@@ -6,12 +6,12 @@ from typing import Literal
 
 import dagster as dg
 
-from assets.jobs import INGEST, PUBLISH, RELEASE, WHOLE_DAY, judge_job
+from assets.jobs import INGEST, PUBLISH, RELEASE, WHOLE_DAY, judge_job, regenerate_job
 from assets.partitions import DAY, SHARD
 
-Kind = Literal["release", "ingest", "judge", "publish"]
+Kind = Literal["release", "ingest", "judge", "regenerate", "publish"]
 
-_JUDGE = re.compile(r"^(?:judge|regenerate)_(?P<task>.+)_shard$")
+_SHARD = re.compile(r"^(?P<kind>judge|regenerate)_(?P<task>.+)_shard$")
 
 
 @dataclass(frozen=True, order=True)
@@ -31,12 +31,14 @@ class Unit:
         """The name of its job."""
         if self.kind == "judge":
             return judge_job(self.task)
+        if self.kind == "regenerate":
+            return regenerate_job(self.task)
         return {"release": RELEASE, "ingest": INGEST, "publish": PUBLISH}[self.kind]
 
     @property
     def partition(self) -> str | None:
         """The key of its partition; None where the job has none."""
-        if self.kind == "judge":
+        if self.shard:
             return dg.MultiPartitionKey({DAY: self.day, SHARD: self.shard})
         return self.day or None
 
@@ -51,9 +53,10 @@ def unit_of(job: str, partition: str | None) -> Unit | None:
         return Unit("ingest", partition)
     if job == PUBLISH:
         return Unit("publish", partition)
-    if (judged := _JUDGE.match(job)) is not None and "|" in partition:
+    if (judged := _SHARD.match(job)) is not None and "|" in partition:
         day, _, shard = partition.partition("|")
-        return Unit("judge", day, judged["task"], shard)
+        kind: Kind = "judge" if judged["kind"] == "judge" else "regenerate"
+        return Unit(kind, day, judged["task"], shard)
     return None
 
 

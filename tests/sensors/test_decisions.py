@@ -10,6 +10,7 @@ import pytest
 from gavel.store.manifests import Manifest
 from sensors.decisions import (
     Failed,
+    Probes,
     Request,
     admitted,
     causes_of,
@@ -66,11 +67,11 @@ def test_a_run_key_changes_with_what_is_wanted_what_it_replaces_and_the_attempt(
     assert again.run_key == keys[0].run_key, "the same state of the world asks once"
 
 
-def test_what_a_run_is_at_work_on_is_not_asked_for_and_a_tick_is_bounded() -> None:
+def test_what_a_run_is_at_work_on_is_not_asked_for() -> None:
     units = [Unit("judge", f"2026-11-0{day}", "chat", s) for day in (3, 2, 1) for s in "01"]
     requests = [Request(unit, (), "s") for unit in units]
-    asked = admitted(requests, {units[0]}, {"2026-11-02"}, most=2)
-    assert [r.unit for r in asked] == [units[1], units[4]]
+    asked = admitted(requests, {units[0]}, {"2026-11-02"})
+    assert [r.unit for r in asked] == [units[1], units[4], units[5]]
 
 
 def failed(
@@ -139,6 +140,15 @@ def test_a_failed_unit_is_retried_in_its_time_within_its_budget(
         assert request.replaces == "run 0"
 
 
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 60), (2, 120), (3, 240), (4, 240), (4000, 240)]
+)
+def test_an_evaluator_that_is_down_is_probed_less_and_less_often(
+    failures: int, seconds: float
+) -> None:
+    assert Probes(failures, 1000).due(attempts=3, backoff=60) == 1000 + seconds
+
+
 def test_a_unit_that_is_fresh_again_is_left_alone() -> None:
     decided = retries([failed()], {}, 9999, attempts=5, backoff=60)
     assert [*decided.now, *decided.waiting, *decided.given_up] == []
@@ -175,7 +185,11 @@ def test_the_window_holds_complete_days_newest_first(
         ("ingest_day", "2026-11-02", Unit("ingest", "2026-11-02")),
         ("publish_day", "2026-11-02", Unit("publish", "2026-11-02")),
         ("judge_chat_shard", "2026-11-02|3", Unit("judge", "2026-11-02", "chat", "3")),
-        ("regenerate_my_task_shard", "2026-11-02|3", Unit("judge", "2026-11-02", "my_task", "3")),
+        (
+            "regenerate_my_task_shard",
+            "2026-11-02|3",
+            Unit("regenerate", "2026-11-02", "my_task", "3"),
+        ),
         ("release_rubrics", None, Unit("release")),
         ("evaluate_day", "2026-11-02", None),
         ("ingest_day", None, None),
@@ -184,7 +198,7 @@ def test_the_window_holds_complete_days_newest_first(
 )
 def test_a_run_names_its_unit(job: str, partition: Any, expected: Unit | None) -> None:
     assert unit_of(job, partition) == expected
-    if expected is not None and not job.startswith("regenerate"):
+    if expected is not None:
         assert (expected.job, expected.partition) == (job, partition)
 
 

@@ -20,7 +20,7 @@ from sensors.inventory import Older, older_stale, why_incomplete
 from sensors.state import State, failed_units
 from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
-from tests.e2e.test_daily import ROWS, write_day
+from tests.e2e.test_daily import ROWS, row, write_day
 from tests.endpoint import Ask, Endpoint, Reply, valid
 
 DAY = "2026-11-02"
@@ -227,7 +227,7 @@ def run(project: Project, request: dg.RunRequest) -> None:  # noqa: F811
         .execute_in_process(
             instance=project.instance,
             partition_key=request.partition_key,
-            tags=dict(request.tags),
+            tags={**request.tags, "dagster/run_key": str(request.run_key)},
             raise_on_error=False,
         )
     )
@@ -318,6 +318,74 @@ def test_unresolved_records_get_one_more_round_once_the_evaluator_answers(kept: 
         assert endpoint.total == before + 1, "one attempt, of that record alone"
         assert "number 3?" in str(endpoint.bodies[-1])
         assert asked(tick(kept, "unresolved_records")) == [], "its round is spent"
+
+
+def test_a_round_that_fails_is_tried_again_and_no_probe_is_sent_for_nothing(kept: Project) -> None:
+    refusing = False
+    write_day(kept, [row(number) for number in range(24)])
+
+    def hopeless(ask: Ask) -> Reply:
+        return Reply(status=500) if refusing else Reply("no idea")
+
+    with Endpoint(hopeless) as endpoint:
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        kept.write_suite(
+            evaluators={"judge": judge | {"retries": 0}},
+            shards=1,
+            regeneration_attempts=1,
+            automation={"attempts": 3, "backoff": 0},
+        )
+        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
+            follow(kept, tick(kept, name))
+        (first,) = tick(kept, "unresolved_records").run_requests or []
+        refusing = True
+        run(kept, first)
+        before = endpoint.total
+        quiet = tick(kept, "unresolved_records")
+        assert asked(quiet) == []
+        assert endpoint.total == before, "nothing would be asked for"
+        second = tick(kept, "failed_partitions")
+        assert asked(second) == [("regenerate_chat_shard", first.partition_key)]
+        (request,) = second.run_requests or []
+        assert (request.tags["gavel/round"], request.tags["gavel/attempt"]) == ("1", "2")
+        assert "1 told" in str(tick(kept, "alerts").skip_reason), "the evaluator is down"
+        run(kept, request)
+        refusing = False
+        follow(kept, tick(kept, "failed_partitions"))
+        for name in ("unresolved_records", "failed_partitions"):
+            assert asked(tick(kept, name)) == []
+        assert "0 told, 0 open" in str(tick(kept, "alerts").skip_reason)
+
+
+def test_an_evaluator_that_is_down_is_not_probed_at_every_tick(kept: Project) -> None:
+    def hopeless(ask: Ask) -> Reply:
+        return Reply("no idea") if "number 3?" in str(ask.body) else valid(ask)
+
+    with Endpoint(hopeless) as endpoint:
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        kept.write_suite(evaluators={"judge": judge | {"retries": 0}}, regeneration_attempts=1)
+        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
+            follow(kept, tick(kept, name))
+        probes = []
+
+        def models() -> Reply:
+            probes.append(len(probes))
+            return Reply(status=500)
+
+        endpoint.models = models
+        down = tick(kept, "unresolved_records")
+        assert len(probes) == 1
+        again = tick(kept, "unresolved_records", cursor=down.cursor)
+        assert len(probes) == 1
+        assert "judge is probed again at" in str(again.skip_reason)
+        assert again.cursor == down.cursor
+        failed, last = json.loads(str(down.cursor))["judge"]
+        over = json.dumps({"judge": [failed, last - 61]})
+        down = tick(kept, "unresolved_records", cursor=over)
+        assert len(probes) == 2
+        assert json.loads(str(down.cursor))["judge"][0] == failed + 1
+        endpoint.models = lambda: Reply(body={"object": "list", "data": []})
+        assert len(asked(tick(kept, "unresolved_records", cursor="[not json"))) == 1
 
 
 def test_a_changed_rule_of_escalation_makes_the_task_stale_and_then_the_day(
