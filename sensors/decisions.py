@@ -24,7 +24,8 @@ BUDGET = "BudgetSpent"
 class Request:
     """A run to ask for: why, for which signature, in place of what, at which attempt.
 
-    `round` is which further round of regeneration it is, 0 where it is none.
+    `round` is which further round of regeneration it is, 0 where it is none; `retries` the run that failed,
+    since more than one may fail at the same attempt: what the budget of the day stops counts as no attempt.
     """
 
     unit: Unit
@@ -33,11 +34,13 @@ class Request:
     replaces: str = "nothing"
     attempt: int = 1
     round: int = 0
+    retries: str = "no run"
 
     @property
     def run_key(self) -> str:
         """Used once and never again."""
-        return f"{self.unit} | {self.signature} | after {self.replaces} | attempt {self.attempt}"
+        key = f"{self.unit} | {self.signature} | after {self.replaces} | attempt {self.attempt}"
+        return key if self.retries == "no run" else f"{key} after {self.retries}"
 
 
 def causes_of(made: Mapping[str, str] | None, wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -94,6 +97,11 @@ class Failed:
     kind: str | None = None
 
     @property
+    def counts(self) -> bool:
+        """Whether it spent an attempt: a run that the budget of the day stopped tells nothing of its unit."""
+        return self.kind != BUDGET
+
+    @property
     def permanent(self) -> bool:
         """Whether trying again cannot help."""
         return self.kind is not None and self.kind.split(":")[0] in PERMANENT
@@ -113,6 +121,8 @@ def latest_failures(ended: Iterable[tuple[Unit, Failed | None]]) -> list[Failed]
             continue
         if failure is None:
             succeeded.add(unit)
+            continue
+        if not failure.signature and not failure.counts:
             continue
         newer = found.get(unit)
         if newer is None:
@@ -156,7 +166,7 @@ def retries(
         request = wanted.get(failure.unit)
         if request is None or request.signature != failure.signature:
             continue
-        if failure.kind == BUDGET:
+        if not failure.counts:
             due = next_day(failure.ended, zone)
         elif failure.permanent or failure.attempt >= attempts:
             given_up.append(failure)
@@ -170,7 +180,8 @@ def retries(
             replace(
                 request,
                 causes=(*request.causes, f"attempt {failure.attempt} failed"),
-                attempt=failure.attempt + 1,
+                attempt=failure.attempt + failure.counts,
+                retries=failure.run_id,
             )
         )
     return Retries(again, waiting, given_up)

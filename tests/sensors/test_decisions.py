@@ -9,6 +9,7 @@ import pytest
 
 from gavel.store.manifests import Manifest
 from sensors.decisions import (
+    BUDGET,
     Failed,
     Probes,
     Request,
@@ -94,6 +95,7 @@ def failed(
         ([failed(3), failed(signature=""), failed(2)], [failed(3)]),
         ([failed(signature=""), None, failed(2)], [failed(signature="")]),
         ([None, failed(signature=""), failed(2)], []),
+        ([failed(1, BUDGET, "", 2000), failed(2)], [failed(2)]),
         # An older run executed again from the UI, with its tags.
         ([failed(1, ended=3000), failed(3), failed(2), failed(1)], [failed(3, ended=3000)]),
     ],
@@ -136,8 +138,22 @@ def test_a_failed_unit_is_retried_in_its_time_within_its_budget(
     }
     assert [name for name, holds in outcomes.items() if holds] == [outcome]
     for request in decided.now:
-        assert request.attempt == failure.attempt + 1
+        assert request.attempt == failure.attempt + (failure.kind != "BudgetSpent")
         assert request.replaces == "run 0"
+
+
+def test_days_that_the_budget_stopped_spend_no_attempts_and_lengthen_no_wait() -> None:
+    wanted = {SHARD: Request(SHARD, (), "s")}
+    attempt, keys = 1, {wanted[SHARD].run_key}
+    for day in range(1, 9):
+        stopped = Failed(SHARD, f"run {day}", attempt, "s", day * 86_400.0, BUDGET)
+        (again,) = retries([stopped], wanted, (day + 1) * 86_400.0, attempts=3, backoff=60).now
+        attempt = again.attempt
+        keys.add(again.run_key)
+    assert attempt == 1
+    assert len(keys) == 9, "each is asked for"
+    down = failed(attempt, "EvaluatorOutage")
+    assert retries([down], wanted, 1091, attempts=3, backoff=60).now
 
 
 @pytest.mark.parametrize(
