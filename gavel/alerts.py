@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import http.client
 import os
 import time
 import urllib.error
@@ -20,6 +21,8 @@ SIGNATURE_HEADER = "X-Gavel-Signature"
 _TRIES = 3
 _PAUSE = 0.5
 _TIMEOUT = 10.0
+_LONGEST = 15.0
+"""Seconds after which the rest is left to the next tick, which may take a minute with the tries under way."""
 
 
 class AlertUndelivered(GavelError):
@@ -36,27 +39,54 @@ class Alert:
     todo: str
 
 
-def news(open_before: Sequence[str], holding: Sequence[Alert]) -> tuple[list[Alert], list[str]]:
-    """The alerts to tell now, and the keys that are open after that.
+@dataclass(frozen=True)
+class Told:
+    """What `tell` did: how many alerts it told, who has got each that holds, and which receivers took none."""
 
-    What was open stays quiet until it has cleared; what clears and comes back is told again.
+    news: int
+    receivers: Mapping[str, Sequence[str]]
+    broken: Sequence[str]
+
+
+def receivers(settings: Alerts) -> list[str]:
+    """Who is to be told: the log, and the webhook and Slack as far as `settings` name them."""
+    named = {"webhook": settings.webhook_url_env, "slack": settings.slack_token_env}
+    return ["log", *(name for name, variable in named.items() if variable is not None)]
+
+
+def tell(
+    before: Mapping[str, Sequence[str]],
+    holding: Sequence[Alert],
+    settings: Alerts,
+    log: Callable[[str], None],
+) -> Told:
+    """Tell each alert that holds to every receiver that has not got it; `before` are the receivers by key.
+
+    What was told stays quiet until it has cleared; what clears and comes back is told again. A receiver that
+    does not take an alert is not tried again in this call, and keeps none from the others.
     """
-    told = [alert for alert in holding if alert.key not in set(open_before)]
-    return told, [alert.key for alert in holding]
-
-
-def deliver(alerts: Sequence[Alert], settings: Alerts, log: Callable[[str], None]) -> None:
-    """Tell `alerts` to the log, to the webhook and to Slack, as far as `settings` name them.
-
-    Raises:
-        AlertUndelivered: a receiver does not take them, or a variable that should name it is not set.
-    """
-    for alert in alerts:
-        log(f"{alert.what} {alert.todo}")
-        if settings.webhook_url_env is not None:
-            _post(alert, _variable(settings.webhook_url_env), settings)
-        if settings.slack_token_env is not None:
-            _slack(alert, settings)
+    takers: dict[str, Callable[[Alert], None]] = {
+        "log": lambda alert: log(f"{alert.what} {alert.todo}"),
+        "webhook": lambda alert: _post(alert, _variable(str(settings.webhook_url_env)), settings),
+        "slack": lambda alert: _slack(alert, settings),
+    }
+    until = time.monotonic() + _LONGEST
+    got: dict[str, list[str]] = {}
+    broken: dict[str, str] = {}
+    news = 0
+    for alert in holding:
+        having = got.setdefault(alert.key, list(before.get(alert.key, ())))
+        known = len(having)
+        for name in receivers(settings):
+            if name in having or name in broken or time.monotonic() > until:
+                continue
+            try:
+                takers[name](alert)
+                having.append(name)
+            except AlertUndelivered as error:
+                broken[name] = str(error)
+        news += len(having) > known
+    return Told(news, got, list(broken.values()))
 
 
 def _post(alert: Alert, url: str, settings: Alerts) -> None:
@@ -71,12 +101,13 @@ def _post(alert: Alert, url: str, settings: Alerts) -> None:
             request = urllib.request.Request(url, body, headers)
             with urllib.request.urlopen(request, timeout=_TIMEOUT):
                 return
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            reason = str(getattr(error, "reason", None) or error)
+        except (ValueError, http.client.HTTPException):
             # An error about the address would show it.
-            no_address = isinstance(error, ValueError) and not isinstance(error, OSError)
-            reason = "no http address" if no_address else getattr(error, "reason", None) or error
-            if attempt + 1 < _TRIES:
-                time.sleep(_PAUSE * 2**attempt)
+            reason = "no http address, or no answer in HTTP"
+        if attempt + 1 < _TRIES:
+            time.sleep(_PAUSE * 2**attempt)
     # The address may hold a token of its own, so it is not shown.
     raise AlertUndelivered(
         f"the webhook named by {settings.webhook_url_env} did not take an alert in {_TRIES} tries ({reason}); "
@@ -87,15 +118,15 @@ def _post(alert: Alert, url: str, settings: Alerts) -> None:
 def _slack(alert: Alert, settings: Alerts) -> None:
     try:
         from slack_sdk import WebClient
-        from slack_sdk.errors import SlackApiError
+        from slack_sdk.errors import SlackClientError
     except ImportError as error:
         raise AlertUndelivered(
             "alerts to Slack need the extra: .venv/bin/pip install -c constraints.txt -e '.[slack]'"
         ) from error
-    client = WebClient(token=_variable(str(settings.slack_token_env)))
+    client = WebClient(_variable(str(settings.slack_token_env)), timeout=int(_TIMEOUT))
     try:
         client.chat_postMessage(channel=settings.slack_channel, text=f"{alert.what}\n{alert.todo}")
-    except (SlackApiError, OSError) as error:
+    except (SlackClientError, OSError) as error:
         raise AlertUndelivered(f"Slack did not take an alert ({error}): {alert.what}") from error
 
 

@@ -1,12 +1,12 @@
 """The sensor that tells a person: what is given up, which check failed, which evaluator is down, what drifted."""
 
 import json
-from collections.abc import Sequence
 
 import dagster as dg
 
 from assets.signatures import publish_manifest
-from gavel.alerts import Alert, AlertUndelivered, deliver, news
+from gavel.alerts import Alert, receivers, tell
+from gavel.settings.operation import Alerts
 from gavel.suite import Suite
 from sensors.automation import decided_retries, made_sensor
 from sensors.decisions import Failed
@@ -29,20 +29,13 @@ def alert_sensor(suite: Suite) -> dg.SensorDefinition:
 
 
 def alerts(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
-    """Tell what holds now and was not told before. An undelivered alert is tried again at the next tick."""
+    """Tell what holds now to whom it was not told before. Who does not take it is tried again at the next tick."""
     holding = conditions(context, state)[:_MOST]
-    before = _open_before(context.cursor)
-    told, open_now = news(before, holding)
-    delivered = list(before)
-    try:
-        for alert in told:
-            deliver([alert], state.suite.automation.alerts, context.log.warning)
-            delivered.append(alert.key)
-    except AlertUndelivered as error:
-        kept = [key for key in delivered if key in set(open_now)]
-        return dg.SensorResult(skip_reason=str(error), cursor=json.dumps(kept))
+    settings = state.suite.automation.alerts
+    told = tell(_told_before(context.cursor, settings), holding, settings, context.log.warning)
+    counts = f"{told.news} told, {len(told.receivers)} open"
     return dg.SensorResult(
-        skip_reason=f"{len(told)} told, {len(open_now)} open", cursor=json.dumps(open_now)
+        skip_reason="; ".join([counts, *told.broken]), cursor=json.dumps(told.receivers)
     )
 
 
@@ -91,10 +84,15 @@ def _given_up(failure: Failed) -> Alert:
     return Alert(f"{failure.unit} {failure.signature}", kind, what, todo)
 
 
-def _open_before(cursor: str | None) -> Sequence[str]:
-    """The keys that were open; a cursor that cannot be read counts as none: better told twice than never."""
+def _told_before(cursor: str | None, settings: Alerts) -> dict[str, list[str]]:
+    """The receivers of each open alert; a cursor that cannot be read counts as none: better told twice than never.
+
+    A list of keys, which earlier versions kept, stands for alerts that every receiver has got.
+    """
     try:
-        keys = json.loads(cursor or "[]")
-    except ValueError:
-        return []
-    return [str(key) for key in keys] if isinstance(keys, list) else []
+        kept = json.loads(cursor or "{}")
+        if isinstance(kept, list):
+            return {str(key): receivers(settings) for key in kept}
+        return {key: [str(name) for name in names] for key, names in kept.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}

@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import os
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
 from tests.e2e.test_daily import ROWS, row, write_day
 from tests.endpoint import Ask, Endpoint, Reply, valid
+from tests.gavel.test_alerts import Receiver
 
 DAY = "2026-11-02"
 
@@ -201,6 +204,31 @@ def test_a_run_by_hand_that_fails_ends_neither_the_retries_nor_the_alert(kept: P
     run(kept, by_hand)
     assert "given up" in str(tick(kept, "failed_partitions").skip_reason)
     assert "0 told, 1 open" in str(tick(kept, "alerts", cursor=told.cursor).skip_reason)
+
+
+def test_an_alert_that_one_receiver_refuses_is_told_once_to_the_others(
+    kept: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Receiver() as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HOOK", f"http://127.0.0.1:{receiver.server_address[1]}/")
+        monkeypatch.setitem(sys.modules, "slack_sdk", None)
+        told = {"webhook_url_env": "HOOK", "slack_token_env": "SLACK", "slack_channel": "#a"}
+        kept.write_suite(automation={"attempts": 1, "alerts": told})
+        (request,) = tick(kept, "log_arrivals").run_requests or []
+        log = Path(kept.folder, "logs", f"{DAY}.jsonl")
+        log.rename(log.with_suffix(".away"))
+        run(kept, request)
+        log.with_suffix(".away").rename(log)
+        cursor = None
+        for skipped in ("1 told, 1 open; ", "0 told, 1 open; ", "0 told, 1 open; "):
+            result = tick(kept, "alerts", cursor=cursor)
+            cursor = result.cursor
+            assert f"{skipped}alerts to Slack need the extra" in str(result.skip_reason)
+        assert receiver.kinds == ["failed_for_good"]
+        earlier = tick(kept, "alerts", cursor=json.dumps(list(json.loads(str(cursor)))))
+        assert "0 told" in str(earlier.skip_reason), "as an earlier version kept it"
+        receiver.shutdown()
 
 
 def test_a_unit_that_succeeded_since_has_not_failed() -> None:
