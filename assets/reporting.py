@@ -98,7 +98,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         )
         if not broken:
             manifest = Manifest(
-                signature, context.run.run_id, figures={"warnings": list(gathered.warnings)}
+                signature, context.run.run_id, figures={"warnings": dict(gathered.warnings)}
             )
             write_manifest(noted, manifest)
         return dg.MaterializeResult(

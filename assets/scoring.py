@@ -220,7 +220,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             metadata=plotted,
             checks=[
                 valid_rows(path, QUALITY_VALID),
-                warning("drift", warnings(table, suite.quality), {}),
+                warning("drift", list(warnings(table, suite.quality).values()), {}),
             ],
         )
 

@@ -148,7 +148,7 @@ def make_fresh(suite: Suite) -> None:
         publication = publish_signature(suite, store, day, tasks, ingested)
         write_manifest(
             publish_manifest(store, day),
-            Manifest(publication, "run", figures={"warnings": []}),
+            Manifest(publication, "run", figures={"warnings": {}}),
         )
 
 

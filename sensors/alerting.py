@@ -55,10 +55,13 @@ def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]
         )
     for day in state.days:
         manifest = state.manifest(publish_manifest(state.store, day))
-        for sentence in [] if manifest is None else manifest.figures.get("warnings", []):
+        told = {} if manifest is None else manifest.figures.get("warnings", {})
+        if isinstance(told, list):  # as earlier versions noted them
+            told = {sentence[:60]: sentence for sentence in told}
+        for moved, sentence in told.items():
             found.append(
                 Alert(
-                    f"quality {day} {sentence[:60]}",
+                    f"quality {day} {moved}",
                     "quality",
                     f"{day}: {sentence}",
                     "Open the day's report; if the agent did not change, look at the evaluator.",

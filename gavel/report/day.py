@@ -40,21 +40,25 @@ def day_report(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> Da
         reasons=count_reasons([rejected]),
         equalities=accounting(suite, store, day, tasks),
         tasks=reports,
-        warnings=[
-            *_rejection_warnings(suite, row_count(raw), row_count(rejected)),
-            *(s for report in reports for s in warnings(report.quality, suite.quality)),
-        ],
+        warnings={
+            **_rejection_warnings(suite, row_count(raw), row_count(rejected)),
+            **{
+                moved: sentence
+                for report in reports
+                for moved, sentence in warnings(report.quality, suite.quality).items()
+            },
+        },
         versions={name: version(name) for name in _VERSIONS},
     )
 
 
-def _rejection_warnings(suite: Suite, raw: int, rejected: int) -> list[str]:
+def _rejection_warnings(suite: Suite, raw: int, rejected: int) -> dict[str, str]:
     """The sentence on rejected rows, where they are more than the suite expects."""
     bound = suite.quality.max_rejected_rate
     if not raw or rejected / raw <= bound:
-        return []
+        return {}
     share = f"{rejected:,} of {raw:,} source rows ({rejected / raw:.1%})"
-    return [f"{share} were rejected; at most {bound:.1%} are expected."]
+    return {"rejected_rate": f"{share} were rejected; at most {bound:.1%} are expected."}
 
 
 def accounting(suite: Suite, store: Store, day: str, tasks: Sequence[str]) -> list[Equality]:

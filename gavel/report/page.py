@@ -90,7 +90,7 @@ class DayReport:
     """All that the page of a day shows.
 
     `raw` and `rejected` count source rows; `reasons` counts rejected rows by reason, a row with two
-    reasons under both. `warnings` are sentences, as `gavel.report.quality.warnings` makes them.
+    reasons under both. `warnings` are sentences by what moved, as `gavel.report.quality.warnings` makes them.
     """
 
     suite: str
@@ -102,7 +102,7 @@ class DayReport:
     reasons: Mapping[str, int]
     equalities: Sequence[Equality]
     tasks: Sequence[TaskReport]
-    warnings: Sequence[str] = ()
+    warnings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -147,20 +147,22 @@ def bins(low: float, high: float, whole: bool) -> dict[str, float]:
     return {f"{a:.4g} to {b:.4g}": float(a) for a, b in pairwise(edges)}
 
 
-def warnings(table: pa.Table, settings: Quality) -> list[str]:
-    """What of one `quality` table a person should know, in plain sentences, gravest first.
+def warnings(table: pa.Table, settings: Quality) -> dict[str, str]:
+    """What of one `quality` table a person should know, in plain sentences by what moved, gravest first.
+
+    What moved is the task and the field, without figures: it stays the same when more rows come late.
 
     A field has drifted when its PSI is beyond `settings.max_psi` and its p-value below
     `settings.alpha`: large enough to matter, and not by chance.
     """
     figures = Figures(table)
     task = table.column("task")[0].as_py()
-    sentences = []
+    sentences = {}
     rate, records = figures.value("invalid_rate"), figures.n("invalid_rate")
     if rate is not None and rate > settings.max_invalid_rate:
         faults = figures.keyed("fault_count")
         worst = max(faults, key=lambda code: faults[code] or 0.0)
-        sentences.append(
+        sentences[f"{task} invalid_rate"] = (
             f"{task}: {rate:.1%} of {records:,} verdicts were invalid at the first attempt "
             f"(at most {settings.max_invalid_rate:.1%} expected), most often {worst}."
         )
@@ -171,12 +173,12 @@ def warnings(table: pa.Table, settings: Quality) -> list[str]:
         )
         before, now = figures.value("trailing_mean", field), figures.value("mean", field)
         if before is not None and now is not None:
-            sentences.append(
+            sentences[f"{task} drift {field}"] = (
                 f"{task}: {field} moved from a mean of {before:.2f} to {now:.2f} ({moved})."
             )
         else:
             name, old, new = _largest_move(figures, field)
-            sentences.append(
+            sentences[f"{task} drift {field}"] = (
                 f"{task}: the mix of {field} changed, most of all {name} "
                 f"from {old:.1%} to {new:.1%} ({moved})."
             )

@@ -16,6 +16,8 @@ import pytest
 
 from assets import processes
 from assets.processes import _started, process_tags
+from assets.signatures import publish_manifest
+from gavel.store.manifests import Manifest, write_manifest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
 from sensors.inventory import Older, older_stale, why_incomplete
@@ -229,6 +231,30 @@ def test_an_alert_that_one_receiver_refuses_is_told_once_to_the_others(
         earlier = tick(kept, "alerts", cursor=json.dumps(list(json.loads(str(cursor)))))
         assert "0 told" in str(earlier.skip_reason), "as an earlier version kept it"
         receiver.shutdown()
+
+
+def test_what_drifted_is_told_once_whatever_its_figures_become(kept: Project) -> None:
+    def published(number: int, noted: object = None) -> None:
+        # More invalid verdicts with each late row, and so another sentence.
+        sentence = f"chat: {number}.0% of {number} verdicts were invalid."
+        manifest = Manifest(
+            {}, "run", figures={"warnings": noted or {"chat invalid_rate": sentence}}
+        )
+        write_manifest(publish_manifest(kept.store, DAY), manifest)
+
+    cursor = None
+    for number, expected in ((10, "1 told, 1 open"), (20, "0 told, 1 open")):
+        published(number)
+        result = tick(kept, "alerts", cursor=cursor)
+        cursor = result.cursor
+        assert expected in str(result.skip_reason)
+    published(30, {"chat drift score": "chat: score moved."})
+    result = tick(kept, "alerts", cursor=cursor)
+    assert "1 told, 1 open" in str(result.skip_reason)
+    published(30)
+    assert "1 told, 1 open" in str(tick(kept, "alerts", cursor=result.cursor).skip_reason)
+    published(40, ["chat: as an earlier version noted it."])
+    assert "1 told, 1 open" in str(tick(kept, "alerts").skip_reason)
 
 
 def test_a_unit_that_succeeded_since_has_not_failed() -> None:

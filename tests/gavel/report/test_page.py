@@ -156,7 +156,9 @@ def test_a_broken_equality_is_the_first_warning(table: pa.Table) -> None:
     broken = Equality("scores = clean", "chat", 7, (8,))
     assert not broken.holds
     words = Page(
-        render_day(report([], equalities=[broken], warnings=["chat: a thing drifted."]))
+        render_day(
+            report([], equalities=[broken], warnings={"chat drift thing": "chat: a thing drifted."})
+        )
     ).words
     assert (
         "Rows do not add up: scores = clean fails for chat (7 against 8). chat: a thing drifted."
@@ -250,7 +252,7 @@ def test_hostile_text_on_a_day(text: str, write: Callable[..., Path]) -> None:
         report(
             [task],
             suite=text,
-            warnings=[text],
+            warnings={"a": text},
             reasons={text: 1},
             equalities=[Equality(text, text, 1, (2,))],
             versions={text: text},

@@ -197,16 +197,16 @@ class TestDrift:
         assert figures.value("effect", "intent") == pytest.approx(sqrt(13.3333333 / 200))
         assert figures.value("trailing_mean", "helpfulness") == 3
         assert figures.keyed("trailing_share", "intent") == {"a": 0.5, "b": 0.5}
-        assert warnings(table, Quality()) == [
-            "chat: helpfulness moved from a mean of 3.00 to 2.50 (PSI 0.27, effect -0.25, "
+        assert warnings(table, Quality()) == {
+            "chat drift helpfulness": "chat: helpfulness moved from a mean of 3.00 to 2.50 "
+            "(PSI 0.27, effect -0.25, p < 0.001; n 100 against 100 of 2026-10-31 to 2026-11-01 (2 days)).",
+            "chat drift score": "chat: score moved from a mean of 3.00 to 2.50 (PSI 0.27, effect -0.25, "
             "p < 0.001; n 100 against 100 of 2026-10-31 to 2026-11-01 (2 days)).",
-            "chat: score moved from a mean of 3.00 to 2.50 (PSI 0.27, effect -0.25, "
-            "p < 0.001; n 100 against 100 of 2026-10-31 to 2026-11-01 (2 days)).",
-            "chat: the mix of intent changed, most of all a from 50.0% to 75.0% (PSI 0.27, "
+            "chat drift intent": "chat: the mix of intent changed, most of all a from 50.0% to 75.0% (PSI 0.27, "
             "effect +0.26, p < 0.001; n 100 against 100 of 2026-10-31 to 2026-11-01 (2 days)).",
-        ]
-        assert warnings(table, Quality(max_psi=0.3)) == []
-        assert warnings(table, Quality(alpha=1e-9)) == []
+        }
+        assert warnings(table, Quality(max_psi=0.3)) == {}
+        assert warnings(table, Quality(alpha=1e-9)) == {}
 
     def test_many_sparse_classes_are_no_drift(self, write: Callable[..., Path]) -> None:
         before = records([3] * 60, [f"c{i}" for i in range(60)])
@@ -264,14 +264,14 @@ def test_empty_day(write: Callable[..., Path]) -> None:
         assert figures.value(figure) is None
         assert str(figures.note(figure)).startswith("undefined: ")
     assert figures.value("mean", "score") is None
-    assert warnings(table, Quality()) == []
+    assert warnings(table, Quality()) == {}
 
 
 def test_too_many_invalid(table: pa.Table) -> None:
-    assert warnings(table, Quality(max_invalid_rate=0.2)) == [
-        "chat: 37.5% of 8 verdicts were invalid at the first attempt "
+    assert warnings(table, Quality(max_invalid_rate=0.2)) == {
+        "chat invalid_rate": "chat: 37.5% of 8 verdicts were invalid at the first attempt "
         "(at most 20.0% expected), most often not_json."
-    ]
+    }
 
 
 def test_bins() -> None:
