@@ -20,7 +20,7 @@ from assets.signatures import publish_manifest
 from gavel.store.manifests import Manifest, write_manifest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
-from sensors.inventory import Older, older_stale, why_incomplete
+from sensors.inventory import LEFT_FAILED, Older, inventory_checks, older_stale, why_incomplete
 from sensors.state import State, failed_units
 from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
@@ -404,6 +404,15 @@ def test_a_round_that_fails_is_tried_again_and_no_probe_is_sent_for_nothing(kept
         assert (request.tags["gavel/round"], request.tags["gavel/attempt"]) == ("1", "2")
         assert "1 told" in str(tick(kept, "alerts").skip_reason), "the evaluator is down"
         run(kept, request)
+        kept.write_suite(automation={"attempts": 2, "backoff": 0})
+        spent = f"given up: regenerate chat {DAY} 0"
+        assert spent in str(tick(kept, "failed_partitions").skip_reason)
+        key = dg.AssetCheckKey(dg.AssetKey(["chat", "regenerated"]), LEFT_FAILED)
+        (check,) = (c for c in inventory_checks(kept.suite) if key in c.check_keys)
+        stated = check(dg.build_asset_check_context(instance=kept.instance))
+        assert isinstance(stated, dg.AssetCheckResult)
+        assert "1 left failed: regenerate chat" in str(stated.description)
+        kept.write_suite(automation={"attempts": 3, "backoff": 0})
         refusing = False
         follow(kept, tick(kept, "failed_partitions"))
         for name in ("unresolved_records", "failed_partitions"):
