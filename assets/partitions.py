@@ -43,6 +43,12 @@ def window_until(days: int) -> dg.TimeWindowPartitionMapping:
         )
 
 
+def days_before(day: str, count: int) -> list[str]:
+    """The `count` days before `day`, newest first: what a window of as many days is made of."""
+    date = dt.date.fromisoformat(day)
+    return [(date - dt.timedelta(days=back)).isoformat() for back in range(1, count + 1)]
+
+
 def day_and_shard(context: dg.AssetExecutionContext) -> tuple[str, str]:
     """The day and the shard of the run's partition."""
     key = context.partition_key

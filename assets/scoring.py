@@ -8,8 +8,8 @@ import dagster as dg
 import orjson
 import pyarrow as pa
 
-from assets.partitions import daily, opinion_files, shard_files, window_until
-from assets.signatures import scores_signature
+from assets.partitions import daily, days_before, opinion_files, shard_files, window_until
+from assets.signatures import earlier_signature, scores_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -187,6 +187,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
     )
     def daily_quality(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         day, files = context.partition_key, store.files
+        signature = earlier_signature(suite, files, task, day)
         table = _quality(suite, files, task, day)
         path = files.table(f"{task}/quality", day)
         write_table(path, table)
@@ -222,6 +223,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
                 valid_rows(path, QUALITY_VALID),
                 warning("drift", list(warnings(table, suite.quality).values()), {}),
             ],
+            manifest=Manifest(signature, context.run.run_id),
         )
 
     return [scores, published, daily_quality]
@@ -229,10 +231,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
 
 def _quality(suite: Suite, files: Store, task: str, day: str) -> pa.Table:
     rubric = released_rubric(files, task)
-    before = [
-        (dt.date.fromisoformat(day) - dt.timedelta(days=back)).isoformat()
-        for back in range(1, suite.quality.window_days + 1)
-    ]
+    before = days_before(day, suite.quality.window_days)
     trailing = {d: path for d in before if (path := files.table(f"{task}/scores", d)).exists()}
     scores = files.existing(f"{task}/scores", day)
     verdicts, regenerated = (

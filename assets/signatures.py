@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from assets.partitions import shard_keys
+from assets.partitions import days_before, shard_keys
 from assets.tables import CODE_VERSION
 from gavel.dialogue.corpus import database_folder
 from gavel.dialogue.loading import corpus_files
@@ -26,6 +26,9 @@ from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Suite
 from resources.bigquery import connect
+
+EARLIER = "earlier days"
+"""The part of a publication's signature that the days before it make."""
 
 Read = Callable[[Path], Manifest | None]
 """Reads a manifest, such as `read_manifest`."""
@@ -47,12 +50,22 @@ def publish_manifest(store: Store, day: str) -> Path:
     return store.document(f"report/{day}")
 
 
-def look_at_manifests(store: Store, tasks: Sequence[str], since: str = "") -> None:
-    """Look at the manifests above of every day from `since` on at once, where that takes fewer requests."""
+def scores_manifest(store: Store, task: str, day: str) -> Path:
+    """The manifest that says what the scores of a task were made from, and what their content is."""
+    return store.document(f"{task}/scores/{day}")
+
+
+def look_at_manifests(suite: Suite, store: Store, since: str = "") -> None:
+    """Look at the manifests above of every day from `since` on at once, where that takes fewer requests.
+
+    Of the scores also at those of the days before that drift is measured against.
+    """
     store.look("logs/clean", since)
     store.look("report", since)
-    for task in tasks:
+    before = days_before(since, suite.quality.window_days)[-1] if since else ""
+    for task in suite.task_names():
         store.look(f"{task}/regenerated", since, by_shard=True)
+        store.look(f"{task}/scores", before)
 
 
 def made_from(table: Path) -> dict[str, str]:
@@ -116,6 +129,18 @@ def scores_signature(
     return {"rows": _hash([_content(read(shard)) for shard in shards])}
 
 
+def earlier_signature(
+    suite: Suite, store: Store, task: str, day: str, read: Read = read_manifest
+) -> dict[str, str]:
+    """What the drift of a task is measured against: the content of the scores of the window's days, as made."""
+    made = (
+        (before, read(scores_manifest(store, task, before)))
+        for before in days_before(day, suite.quality.window_days)
+    )
+    content = [(before, scores.figures.get("content")) for before, scores in made if scores]
+    return {EARLIER: _hash(content)}
+
+
 def publish_signature(
     suite: Suite,
     store: Store,
@@ -124,23 +149,29 @@ def publish_signature(
     ingested: Manifest | None,
     read: Read = read_manifest,
 ) -> dict[str, str]:
-    """What the publication of `day` is made from, as its judged shards are now."""
+    """What the publication of `day` is made from, as its judged shards and the scores of earlier days are now."""
     scores = {task: scores_signature(suite, store, task, day, read)["rows"] for task in tasks}
-    return _publication(suite, ingested, scores)
+    earlier = {task: earlier_signature(suite, store, task, day, read)[EARLIER] for task in tasks}
+    return _publication(suite, ingested, scores, earlier)
 
 
 def reported_signature(
     suite: Suite, store: Store, day: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """What the publication of `day` is made from, as its scores were made."""
-    scores = {
-        task: made_from(store.existing(f"{task}/scores", day)).get("rows", "") for task in tasks
-    }
-    return _publication(suite, read_manifest(ingest_manifest(store, day)), scores)
+    """What the publication of `day` is made from, as its scores and its drift were made."""
+
+    def noted(table: str, part: str) -> dict[str, str]:
+        return {t: made_from(store.existing(f"{t}/{table}", day)).get(part, "") for t in tasks}
+
+    ingested = read_manifest(ingest_manifest(store, day))
+    return _publication(suite, ingested, noted("scores", "rows"), noted("quality", EARLIER))
 
 
 def _publication(
-    suite: Suite, ingested: Manifest | None, scores: Mapping[str, str]
+    suite: Suite,
+    ingested: Manifest | None,
+    scores: Mapping[str, str],
+    earlier: Mapping[str, str],
 ) -> dict[str, str]:
     rejected = "" if ingested is None else str(ingested.figures.get("rejected", ""))
     return {
@@ -148,6 +179,7 @@ def _publication(
         "rows rejected": rejected,
         "settings": _hash([suite.name, suite.quality.model_dump()]),
         **{f"rows {task}": rows for task, rows in scores.items()},
+        EARLIER: _hash(earlier),
     }
 
 

@@ -34,6 +34,7 @@ from assets.signatures import (
     judge_signature,
     publish_manifest,
     publish_signature,
+    scores_manifest,
 )
 from assets.tables import FAILURE_TAG
 from gavel.judge.backends import judge_of
@@ -145,6 +146,8 @@ def make_fresh(suite: Suite) -> None:
                         figures={"verdicts": content, "content": content, "unresolved": 0},
                     ),
                 )
+            scores = Manifest({}, "run", figures={"content": content})
+            write_manifest(scores_manifest(store, judge.rubric.task, day), scores)
         publication = publish_signature(suite, store, day, tasks, ingested)
         write_manifest(
             publish_manifest(store, day),

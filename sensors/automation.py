@@ -10,14 +10,14 @@ import dagster as dg
 
 from assets.jobs import INGEST, PUBLISH, RELEASE, judge_job, regenerate_job
 from assets.partitions import shard_keys
-from assets.signatures import ingest_signature, judge_manifest
+from assets.signatures import EARLIER, ingest_signature, judge_manifest
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError
 from gavel.judge.releases import release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
 from gavel.store.manifests import signature_hash
 from gavel.suite import Suite, load_suite
-from sensors.decisions import Failed, Probes, Request, Retries, admitted, retries, stale
+from sensors.decisions import Failed, Probes, Request, Retries, admitted, retries, settled, stale
 from sensors.state import State, asked_before, at_work, failed_units, listed, run_request
 from sensors.units import Unit
 
@@ -41,7 +41,8 @@ def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefin
         )),
         made_sensor(suite, "stale_partitions", [*judging, publish], stale_partitions, (
             "Asks for a shard's judging when its rows, the rubric, the evaluator or the code differ from what it "
-            "was made from, and for a day's publication when all its shards are fresh and it is not."
+            "was made from, and for a day's publication when all its shards are fresh and it is not, or when the "
+            "days that its drift is measured against have changed and settled."
         )),
         made_sensor(suite, "failed_partitions", [ingest, release, *judging, *again, publish], failed_partitions, (
             "Asks for a failed partition again, alone, after a back-off that doubles, within the attempt budget. "
@@ -102,10 +103,34 @@ def rubric_releases(context: dg.SensorEvaluationContext, state: State) -> dg.Sen
 
 
 def stale_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:
-    """Shards first, then publications, newest day first."""
+    """Shards, newest day first; then publications, oldest first, as each is compared with those before."""
     missing = [task for task in state.tasks if task not in state.judges]
-    told = f"no rubric is released for {listed(missing)}" if missing else ""
-    return _asked(context, state, list(state.stale_units()), told)
+    found = list(state.stale_units())
+    ready = _settled(context, state, found)
+    waiting = [request.unit.day for request in found if request not in ready]
+    told = [
+        f"no rubric is released for {listed(missing)}" if missing else "",
+        f"drift waits until the days before have settled: {listed(waiting)}" if waiting else "",
+    ]
+    shards = [request for request in ready if request.unit.kind == "judge"]
+    publications = [request for request in reversed(ready) if request.unit.kind == "publish"]
+    return _asked(context, state, [*shards, *publications], "; ".join(filter(None, told)))
+
+
+def _settled(
+    context: dg.SensorEvaluationContext, state: State, found: list[Request]
+) -> list[Request]:
+    """The stale units that need not wait for an earlier day to settle; one that is given up is not waited for."""
+    if all(request.causes != (EARLIER,) for request in found):
+        return found
+    busy, busy_days = at_work(context.instance)
+    given_up = decided_retries(context.instance, state).retries.given_up
+    moving = {request.unit.day for request in found if request.causes != (EARLIER,)}
+    moving -= {failure.unit.day for failure in given_up}
+    # A publication of earlier days alone leaves its own scores as they are.
+    publishing = {request.unit for request in found if request.causes == (EARLIER,)}
+    moving |= busy_days | {unit.day for unit in busy - publishing}
+    return settled(found, moving, state.suite.quality.window_days)
 
 
 def failed_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult:

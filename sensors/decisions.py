@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from assets.partitions import days_before
+from assets.signatures import EARLIER
 from gavel.store.manifests import Manifest, signature_hash
 from sensors.units import Unit
 
@@ -71,6 +73,21 @@ def stale(unit: Unit, made: Manifest | None, wanted: Mapping[str, str]) -> Reque
         return None
     replaces = "nothing" if made is None else f"{made.made_by} {made.made_at}"
     return Request(unit, causes, signature_hash(wanted), replaces)
+
+
+def settled(requests: Sequence[Request], moving: Collection[str], window: int) -> list[Request]:
+    """`requests` without those that must wait until the days before theirs have settled.
+
+    A publication that only earlier days ask for, since its drift is measured against them, waits while one of
+    the `window` days before is `moving`: so it is made once, when all of them are done.
+    """
+
+    def waits(request: Request) -> bool:
+        if request.causes != (EARLIER,):
+            return False
+        return any(day in moving for day in days_before(request.unit.day, window))
+
+    return [request for request in requests if not waits(request)]
 
 
 def admitted(

@@ -159,7 +159,7 @@ class Older:
 def older_stale(state: State) -> list[Older]:
     """The ingested days before the window whose shards or publication are stale, newest first."""
     oldest = state.days[-1] if state.days else ""
-    look_at_manifests(state.store, state.tasks)
+    look_at_manifests(state.suite, state.store)
     ingested = state.store.documents("logs/clean")
     found = []
     for day in sorted((path.stem for path in ingested if path.stem < oldest), reverse=True):

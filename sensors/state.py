@@ -56,7 +56,7 @@ class State:
 
     def __post_init__(self) -> None:
         if self.days:
-            look_at_manifests(self.store, self.tasks, self.days[-1])
+            look_at_manifests(self.suite, self.store, self.days[-1])
 
     def manifest(self, path: Path) -> Manifest | None:
         """The manifest at `path`, as it was when this tick first looked."""

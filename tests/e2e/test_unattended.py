@@ -28,6 +28,7 @@ import pytest
 
 from assets.dialogue import EVALUATE
 from assets.processes import PROCESS_TAG
+from sensors.state import State
 from tests.e2e.conftest import ROOT, Project
 from tests.e2e.test_daily import row
 from tests.endpoint import Ask, Endpoint, Reply, valid
@@ -159,7 +160,12 @@ class Unattended:
             time.sleep(every)
 
     def quiet(self) -> bool:
-        return all(status in ("SUCCESS", "FAILURE") for _, _, status in self.runs())
+        """Whether every run has ended and nothing is left to be asked for."""
+        project = self.project
+        state = State(project.suite, project.store, dt.datetime.now(dt.UTC))
+        return not any(state.stale_units()) and all(
+            status in ("SUCCESS", "FAILURE") for _, _, status in self.runs()
+        )
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -309,8 +315,11 @@ def test_a_person_can_leave_it_on(unattended: Unattended) -> None:
     with unattended.second_daemon():
         # (c) Late rows of the first day: exactly those are judged.
         before, published = endpoint.total, unattended.published(DAY_1)
+        compared = unattended.published(DAY_2)
         unattended.write(DAY_1, [*rows(DAY_1), *rows(DAY_1, first=500, chat=30, translation=0)])
         unattended.wait("publication anew", lambda: unattended.published(DAY_1) != published)
+        # The day after is compared with the first: it is published anew, and nothing of it is judged.
+        unattended.wait("the day after", lambda: unattended.published(DAY_2) != compared)
         assert endpoint.total == before + 30
 
         # (d) The translation prompt changes: translations of the window are judged again, and nothing else.

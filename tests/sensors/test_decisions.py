@@ -19,6 +19,7 @@ from sensors.decisions import (
     latest_failures,
     look_back,
     retries,
+    settled,
     stale,
 )
 from sensors.units import Unit, day_of_run, unit_of
@@ -73,6 +74,25 @@ def test_what_a_run_is_at_work_on_is_not_asked_for() -> None:
     requests = [Request(unit, (), "s") for unit in units]
     asked = admitted(requests, {units[0]}, {"2026-11-02"})
     assert [r.unit for r in asked] == [units[1], units[4], units[5]]
+
+
+@pytest.mark.parametrize(
+    ("causes", "moving", "waits"),
+    [
+        (("earlier days",), [], False),
+        (("earlier days",), ["2026-11-03"], True),
+        (("earlier days",), ["2026-11-01"], True),
+        (("earlier days",), ["2026-10-31"], False),
+        (("earlier days",), ["2026-11-04", "2026-11-05"], False),
+        (("earlier days", "new rows"), ["2026-11-03"], False),
+        (("never made",), ["2026-11-03"], False),
+    ],
+)
+def test_a_day_whose_earlier_days_alone_changed_waits_until_they_have_settled(
+    causes: tuple[str, ...], moving: list[str], waits: bool
+) -> None:
+    request = Request(Unit("publish", "2026-11-04"), causes, "s")
+    assert settled([request], moving, window=3) == ([] if waits else [request])
 
 
 def failed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
 from assets import processes
 from assets.processes import _started, process_tags
 from assets.signatures import publish_manifest
+from gavel.report.quality import Figures
 from gavel.store.manifests import Manifest, write_manifest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
@@ -108,6 +111,74 @@ def test_a_day_goes_its_way_by_ticks_alone_and_then_nothing_is_asked(kept: Proje
         "unresolved_records",
     ):
         assert asked(tick(kept, name)) == [], name
+
+
+def test_drift_is_measured_again_once_the_days_before_have_settled(kept: Project) -> None:
+    days = [DAY, "2026-11-03", "2026-11-04"]
+    kept.write_suite(last_day=days[-1], shards=1)
+    for day in days:
+        write_day(kept, ROWS, day)
+
+    def step() -> list[tuple[str, str | None]]:
+        """One tick, newest first, and what it asked for done."""
+        result = tick(kept, "stale_partitions")
+        follow(kept, result)
+        return [part for part in asked(result) if part[0] == "publish_day"]
+
+    def compared() -> list[bool]:
+        """Whether each day's quality is against some day before it."""
+        tables = [pq.read_table(kept.store.existing("chat/quality", day)) for day in days]
+        return [bool(Figures(table).n("trailing_mean", "score")) for table in tables]
+
+    follow(kept, tick(kept, "log_arrivals"))
+    follow(kept, tick(kept, "rubric_releases"))
+    follow(kept, tick(kept, "stale_partitions"))
+    kept.store.document(f"chat/regenerated/{DAY}/0").unlink()
+    assert step() == [("publish_day", day) for day in days[1:]], "oldest first"
+    # The first day comes last: those after it are compared with it once, when it is done.
+    assert step() == [("publish_day", DAY)]
+    assert compared() == [False, False, True]
+    assert step() == [("publish_day", day) for day in days[1:]]
+    assert compared() == [False, True, True]
+    assert step() == []
+
+    write_day(kept, [*ROWS, ROWS[0] | {"id": "late"}])
+    follow(kept, tick(kept, "log_arrivals"))
+    assert step() == []
+    assert step() == [("publish_day", DAY)]
+    assert step() == [("publish_day", day) for day in days[1:]]
+    assert step() == []
+
+
+def test_days_evaluated_in_order_are_published_once_each(kept: Project) -> None:
+    days = [DAY, "2026-11-03"]
+    kept.write_suite(shards=1)
+    for day in days:
+        write_day(kept, ROWS, day)
+    for day in days:
+        kept.evaluate(day)
+    assert asked(tick(kept, "stale_partitions")) == []
+
+
+def test_a_day_that_is_given_up_keeps_no_later_day_from_being_measured_again(
+    kept: Project,
+) -> None:
+    days = [DAY, "2026-11-03", "2026-11-04"]
+    kept.write_suite(last_day=days[-1], shards=1, automation={"attempts": 1})
+    for day in days:
+        write_day(kept, ROWS, day)
+    for day in (days[0], days[2], days[1]):
+        kept.evaluate(day)
+    write_day(kept, [*ROWS, ROWS[0] | {"id": "late"}])
+    follow(kept, tick(kept, "log_arrivals"))
+    shards = tick(kept, "stale_partitions")
+    assert asked(shards) == [("judge_chat_shard", f"{DAY}|0")], "the last day waits for the first"
+    folder = kept.store.root / "chat" / "shards" / DAY
+    shutil.rmtree(folder)
+    folder.write_text("a file where a folder should be")
+    for request in shards.run_requests or []:
+        run(kept, request)
+    assert ("publish_day", "2026-11-04") in asked(tick(kept, "stale_partitions"))
 
 
 def test_the_same_state_of_the_world_has_the_same_run_keys(kept: Project) -> None:
