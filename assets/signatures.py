@@ -20,7 +20,7 @@ from gavel.dialogue.multiwoz import VERSION
 from gavel.dialogue.results import prediction_file
 from gavel.judge.backends import evaluator_named
 from gavel.judge.evaluate import Judge, config_hash
-from gavel.logs.sources import fingerprint
+from gavel.logs.sources import fingerprint, undated_since
 from gavel.settings.dialogue import Dialogue
 from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
@@ -77,12 +77,19 @@ def made_from(table: Path) -> dict[str, str]:
 def ingest_signature(suite: Suite, day: str) -> dict[str, str] | None:
     """The sources' fingerprints of `day`; None while one of them has nothing yet. Raises SourceError."""
     settings = [source.model_dump() for source in suite.sources]
-    signature = {"code": CODE_VERSION, "settings": _hash([settings, suite.task_names()])}
+    date = dt.date.fromisoformat(day)
+    signature = {
+        "code": CODE_VERSION,
+        "settings": _hash([settings, suite.task_names()]),
+        "time zone": suite.timezone,
+    }
     for source in suite.sources:
-        found = fingerprint(source, dt.date.fromisoformat(day), suite, connect)
+        found = fingerprint(source, date, suite, connect)
         if found is None:
             return None
         signature[f"rows of {source.name}"] = found
+        if (first := undated_since(source, date, suite)) is not None:
+            signature[f"first day of {source.name}"] = first
     return signature
 
 

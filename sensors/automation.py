@@ -34,7 +34,8 @@ def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefin
     return [
         made_sensor(suite, "log_arrivals", [ingest], log_arrivals, (
             "Asks for the ingest of a day of the look-back window when every source has files of it and their "
-            "names, sizes or times differ from what the day was made from."
+            "names, sizes or times, the time zone or the settings of the sources differ from what the day was "
+            "made from."
         )),
         made_sensor(suite, "rubric_releases", [release], rubric_releases, (
             "Asks for the release of the rubrics when a file under prompts/ differs from what is released."

@@ -170,6 +170,17 @@ def fingerprint(
     return hashlib.sha256(seen.encode()).hexdigest()[:32]
 
 
+def undated_since(source: Source, day: dt.date, suite: Suite) -> str | None:
+    """What of the suite's first day decides whether `day` has the rows without a date; None where nothing does.
+
+    Of files, which day is the earliest is known only when they are read, so it is the first day itself; of a
+    table, which costs more to read, whether `day` is the first.
+    """
+    if source.format == "bigquery":
+        return str(day == suite.first_day)
+    return None if _has_day(source, suite) else suite.first_day.isoformat()
+
+
 def _has_day(source: Source, suite: Suite) -> bool:
     """Whether the path tells the day; else the source's `date_column` does.
 

@@ -202,6 +202,54 @@ def test_a_file_that_changed_or_vanished_is_seen(kept: Project) -> None:
     assert kept.store.existing("logs/clean", DAY).exists(), "a vanished day is kept"
 
 
+def test_another_time_zone_or_first_day_asks_for_the_ingest_of_the_days_it_concerns(
+    kept: Project,
+) -> None:
+    def instants() -> list[dt.datetime]:
+        clean = pq.read_table(kept.store.existing("logs/clean", DAY))
+        return list(clean["start_time"].to_pylist())
+
+    without_offset = [r | {"start_time": r["start_time"].rstrip("Z")} for r in ROWS]
+    write_day(kept, without_offset)
+    follow(kept, tick(kept, "log_arrivals"))
+    before = instants()
+    kept.write_suite(timezone="Asia/Tokyo")
+    again = tick(kept, "log_arrivals")
+    assert asked(again) == [("ingest_day", DAY)]
+    assert {r.tags["gavel/cause"] for r in again.run_requests or []} == {"time zone"}
+    follow(kept, again)
+    assert {b - a for b, a in zip(before, instants(), strict=True)} == {dt.timedelta(hours=9)}
+    assert asked(tick(kept, "log_arrivals")) == []
+    kept.write_suite(first_day="2026-11-01")
+    assert asked(tick(kept, "log_arrivals")) == [], "the file's name says the day"
+
+
+def test_rows_without_a_date_move_with_the_first_day(kept: Project) -> None:
+    def rejected() -> list[int]:
+        made = [kept.store.table("logs/rejected", day) for day in ("2026-11-01", DAY)]
+        return [pq.read_table(path).num_rows for path in made if path.exists()]
+
+    source = {
+        "name": "shop",
+        "format": "jsonl",
+        "path": "logs/all.jsonl",
+        "date_column": "start_time",
+    }
+    kept.write_suite(sources=[source], last_day=DAY)
+    earlier = [
+        r | {"id": f"e{r['id']}", "start_time": f"2026-11-01{r['start_time'][10:]}"} for r in ROWS
+    ]
+    write_day(kept, [*earlier, *ROWS, ROWS[0] | {"id": "undated", "start_time": "?"}], "all")
+    follow(kept, tick(kept, "log_arrivals"))
+    assert rejected() == [1]
+    kept.write_suite(first_day="2026-11-01")
+    again = tick(kept, "log_arrivals")
+    assert asked(again) == [("ingest_day", day) for day in (DAY, "2026-11-01")]
+    follow(kept, again)
+    assert rejected() == [1, 0]
+    assert asked(tick(kept, "log_arrivals")) == []
+
+
 def test_a_half_written_manifest_counts_as_never_made(kept: Project) -> None:
     follow(kept, tick(kept, "log_arrivals"))
     kept.store.document(f"logs/clean/{DAY}").write_text('{"signature": {"co')
