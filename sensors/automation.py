@@ -18,6 +18,7 @@ from gavel.store.files import Store
 from gavel.store.manifests import signature_hash
 from gavel.suite import Suite, load_suite
 from sensors.decisions import Failed, Probes, Request, Retries, admitted, retries, settled, stale
+from sensors.loaded import Loaded
 from sensors.state import State, asked_before, at_work, failed_units, listed, run_request
 from sensors.units import Unit
 
@@ -59,7 +60,7 @@ def automation_sensors(suite: Suite, jobs: Sequence[Any]) -> list[dg.SensorDefin
 def made_sensor(
     suite: Suite, name: str, jobs: Sequence[Any], tick: Tick, description: str
 ) -> dg.SensorDefinition:
-    file = str(suite.file)
+    file, loaded = str(suite.file), Loaded(suite, suite.task_names())
 
     @dg.sensor(
         name=name,
@@ -72,7 +73,7 @@ def made_sensor(
         try:
             now = load_suite(file)
             store = Store(now.path(now.store))
-            return tick(context, State(now, store, dt.datetime.now(dt.UTC)))
+            return tick(context, State(now, store, dt.datetime.now(dt.UTC), loaded))
         except GavelError as error:
             return dg.SensorResult(skip_reason=str(error))
 
@@ -177,7 +178,7 @@ def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.
     """Further rounds that were not asked for yet, where their evaluator answers. Who is down is probed seldom."""
     rounds = list(regenerations(state, state.days))
     used = asked_before(context.instance, rounds)
-    free = _free(context, [request for request in rounds if request.run_key not in used])
+    free = _free(context, state, [r for r in rounds if r.run_key not in used])
     automation, now = state.suite.automation, state.now.timestamp()
     before = _probes_before(context.cursor)
     down: dict[str, Probes] = {}
@@ -275,17 +276,44 @@ def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
     return wanted
 
 
-def _free(context: dg.SensorEvaluationContext, requests: list[Request]) -> list[Request]:
-    return admitted(requests, *at_work(context.instance)) if requests else []
+def _free(
+    context: dg.SensorEvaluationContext, state: State, requests: list[Request]
+) -> list[Request]:
+    able = _able(state, requests)
+    if len(able) < len(requests):
+        context.log.warning(_to_reload(state, requests))
+    return admitted(able, *at_work(context.instance)) if able else []
+
+
+def _able(state: State, requests: Sequence[Request]) -> list[Request]:
+    """The requests that the loaded definitions can run."""
+    loaded = state.loaded
+    return [r for r in requests if loaded is None or loaded.can_run(r.unit, state.suite)]
+
+
+def _to_reload(state: State, requests: Sequence[Request]) -> str:
+    """The sentence on `requests` that wait for the code location to be reloaded; empty where none does."""
+    able = _able(state, requests)
+    units = [request.unit for request in requests if request not in able]
+    if not units or state.loaded is None:
+        return ""
+    return (
+        f"{state.suite.file}: changed since the code location was loaded: "
+        f"{', '.join(state.loaded.changes(state.suite))}; reload it (in the UI: Deployment > Reload), or restart "
+        f"Dagster; until then these wait: {listed(units, 3)}"
+    )
 
 
 def _asked(
     context: dg.SensorEvaluationContext, state: State, requests: list[Request], told: str
 ) -> dg.SensorResult:
-    free = _free(context, requests)[: state.suite.automation.runs_a_tick]
+    free = _free(context, state, requests)[: state.suite.automation.runs_a_tick]
     runs = [run_request(request) for request in free]
-    behind = f"{len(requests) - len(runs)} of {len(requests)} wait for runs at work, or for the next tick"
-    notes = [told, behind if len(runs) < len(requests) else ""]
+    left = len(_able(state, requests)) - len(runs)
+    behind = (
+        f"{left} of {len(requests)} wait for runs at work, or for the next tick" if left else ""
+    )
+    notes = [told, _to_reload(state, requests), behind]
     return _result(runs, "; ".join(filter(None, notes)) or "nothing to do")
 
 

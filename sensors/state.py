@@ -28,6 +28,7 @@ from gavel.store.files import Store
 from gavel.store.manifests import Manifest, read_manifest
 from gavel.suite import Suite
 from sensors.decisions import Failed, Request, latest_failures, look_back, stale
+from sensors.loaded import Loaded
 from sensors.units import Kind, Unit, day_of_run, unit_of
 
 SIGNATURE_TAG, ATTEMPT_TAG, CAUSE_TAG = "gavel/wanted", "gavel/attempt", "gavel/cause"
@@ -47,11 +48,15 @@ _MOST_RUNS = 2_000
 
 @dataclass
 class State:
-    """The manifests of the days that are kept fresh, and what they should say. Read lazily, once a tick."""
+    """The manifests of the days that are kept fresh, and what they should say. Read lazily, once a tick.
+
+    `loaded` is what Dagster's definitions were made of, where that may differ from `suite`.
+    """
 
     suite: Suite
     store: Store
     now: dt.datetime
+    loaded: Loaded | None = None
     _read: dict[Path, Manifest | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

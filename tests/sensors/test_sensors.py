@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -24,6 +24,7 @@ from gavel.store.manifests import Manifest, write_manifest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
 from sensors.inventory import LEFT_FAILED, Older, inventory_checks, older_stale, why_incomplete
+from sensors.loaded import Loaded
 from sensors.state import State, failed_units
 from sensors.units import Unit
 from tests.e2e.conftest import Project, project  # noqa: F401 (a fixture)
@@ -43,19 +44,35 @@ def kept(project: Project) -> Iterator[Project]:  # noqa: F811
 
 
 def tick(project: Project, name: str, cursor: str | None = None) -> dg.SensorResult:  # noqa: F811
+    """One tick on the definitions of the suite as it is now."""
+    return loaded(project, name)(cursor)
+
+
+def loaded(project: Project, name: str) -> Callable[[str | None], dg.SensorResult]:  # noqa: F811
+    """The ticks of a sensor on the definitions of the suite as it is now, whatever is written later."""
     definitions = project.definitions()
     jobs = [definitions.resolve_job_def(n) for n in _jobs(project)]
     sensors = {
         s.name: s for s in [*automation_sensors(project.suite, jobs), alert_sensor(project.suite)]
     }
-    context = dg.build_sensor_context(
-        instance=project.instance,
-        cursor=cursor,
-        definitions=definitions,
-    )
-    result = sensors[name](context)
-    assert isinstance(result, dg.SensorResult)
-    return result
+
+    def ticked(cursor: str | None = None) -> dg.SensorResult:
+        context = dg.build_sensor_context(
+            instance=project.instance,
+            cursor=cursor,
+            definitions=definitions,
+        )
+        result = sensors[name](context)
+        assert isinstance(result, dg.SensorResult)
+        for request in result.run_requests or []:
+            partitions = definitions.resolve_job_def(str(request.job_name)).partitions_def
+            if partitions is not None:
+                assert partitions.has_partition_key(str(request.partition_key)), (
+                    "else the tick fails"
+                )
+        return result
+
+    return ticked
 
 
 def _jobs(project: Project) -> list[str]:  # noqa: F811
@@ -248,6 +265,65 @@ def test_rows_without_a_date_move_with_the_first_day(kept: Project) -> None:
     follow(kept, again)
     assert rejected() == [1, 0]
     assert asked(tick(kept, "log_arrivals")) == []
+
+
+def test_what_the_loaded_definitions_do_not_have_waits_for_a_reload(kept: Project) -> None:
+    kept.write_suite(shards=1)
+    kept.evaluate(DAY)
+    arrivals, stale = loaded(kept, "log_arrivals"), loaded(kept, "stale_partitions")
+    releases = loaded(kept, "rubric_releases")
+    kept.write_suite(shards=2, first_day="2026-11-01")
+    write_day(kept, ROWS, "2026-11-01")
+    without = arrivals(None)
+    assert asked(without) == []
+    assert "first_day 2026-11-02 -> 2026-11-01" in str(without.skip_reason)
+    assert "Deployment > Reload" in str(without.skip_reason)
+    part = stale(None)
+    assert sorted(asked(part)) == [
+        (f"judge_{t}_shard", f"{DAY}|0") for t in ("chat", "translation")
+    ]
+    follow(kept, part)
+    rest = stale(None)
+    assert asked(rest) == []
+    assert "shards 1 -> 2" in str(rest.skip_reason)
+    assert f"judge chat {DAY} 1" in str(rest.skip_reason)
+    shutil.copytree(kept.folder / "prompts" / "chat", kept.folder / "prompts" / "other")
+    rubric = kept.folder / "prompts" / "other" / "rubric.yaml"
+    rubric.write_text(rubric.read_text().replace("task: chat", "task: other"))
+    assert asked(releases(None)) == [], "the job would release the other tasks alone"
+    # Reloaded, all is asked for.
+    shutil.rmtree(rubric.parent)
+    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", "2026-11-01")]
+    assert sorted(asked(tick(kept, "stale_partitions"))) == [
+        (f"judge_{t}_shard", f"{DAY}|1") for t in ("chat", "translation")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "unit", "runs"),
+    [
+        ({}, Unit("judge", DAY, "chat", "1"), True),
+        ({"shards": 4}, Unit("judge", DAY, "chat", "3"), False),
+        ({"shards": 4}, Unit("judge", DAY, "chat", "1"), True),
+        ({"first_day": "2026-10-31"}, Unit("judge", "2026-11-01", "chat", "0"), False),
+        ({"first_day": "2026-10-31"}, Unit("publish", "2026-11-01"), False),
+        ({"first_day": "2026-10-31"}, Unit("publish", DAY), True),
+        ({"last_day": None}, Unit("ingest", "2026-11-04"), False),
+        ({"judged": True}, Unit("judge", DAY, "chat", "0"), False),
+        ({"judged": True}, Unit("judge", DAY, "translation", "0"), True),
+    ],
+)  # fmt: skip
+def test_what_the_loaded_definitions_can_run(
+    kept: Project, changes: dict[str, object], unit: Unit, runs: bool
+) -> None:
+    before = Loaded(kept.suite, kept.suite.task_names())
+    if changes.pop("judged", False):
+        heuristic = {"backend": "heuristic"}
+        changes["evaluators"] = {"judge": heuristic, "large": heuristic}
+        changes["tasks"] = {"chat": {"escalation": {"evaluator": "large"}}}
+    kept.write_suite(**changes)
+    assert before.can_run(unit, kept.suite) == runs
+    assert bool(before.changes(kept.suite)) == bool(changes)
 
 
 def test_a_half_written_manifest_counts_as_never_made(kept: Project) -> None:
