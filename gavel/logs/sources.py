@@ -170,6 +170,15 @@ def fingerprint(
     return hashlib.sha256(seen.encode()).hexdigest()[:32]
 
 
+def by_day(source: Source, suite: Suite) -> bool:
+    """Whether a file of the source, or a partition of its table, holds rows of one day alone.
+
+    Raises:
+        SourceError: the path holds something like a day that does not name one.
+    """
+    return source.format == "bigquery" or _has_day(source, suite)
+
+
 def undated_since(source: Source, day: dt.date, suite: Suite) -> str | None:
     """What of the suite's first day decides whether `day` has the rows without a date; None where nothing does.
 

@@ -23,7 +23,14 @@ from gavel.report.quality import Figures
 from gavel.store.manifests import Manifest, write_manifest
 from sensors.alerting import alert_sensor
 from sensors.automation import automation_sensors
-from sensors.inventory import LEFT_FAILED, Older, inventory_checks, older_stale, why_incomplete
+from sensors.inventory import (
+    LEFT_FAILED,
+    OLDER,
+    Older,
+    inventory_checks,
+    older_stale,
+    why_incomplete,
+)
 from sensors.loaded import Loaded
 from sensors.state import State, failed_units
 from sensors.units import Unit
@@ -499,6 +506,46 @@ def test_days_before_the_window_are_listed_with_what_a_back_fill_would_ask(kept:
     assert found.units == 2 * len(kept.suite.task_names()) + 1
     assert found.requests == len(ROWS)
     assert asked(tick(kept, "stale_partitions")) == [], "they are left alone"
+    kept.write_suite(evaluators={"judge": judge})
+    write_day(kept, [*ROWS, ROWS[0] | {"id": "late"}])
+    (late,) = older()
+    assert (late.day, late.causes, late.units) == (DAY, ["logs changed"], 1 + 2 * 2 + 1)
+    kept.write_suite(timezone="Asia/Tokyo")
+    assert older()[0].causes == ["logs changed", "time zone"]
+
+
+def test_what_the_inventory_did_not_look_at_is_said(kept: Project) -> None:
+    def said() -> tuple[bool, str]:
+        suite = kept.suite
+        (check,) = [c for c in inventory_checks(suite) if OLDER in {k.name for k in c.check_keys}]
+        result = check(dg.build_asset_check_context(instance=kept.instance))
+        assert isinstance(result, dg.AssetCheckResult)
+        return bool(result.passed), str(result.description)
+
+    fresh = "every older day that was ingested is as it would be made now."
+    assert said() == (True, fresh)
+    source = {
+        "name": "shop",
+        "format": "jsonl",
+        "path": "logs/all.jsonl",
+        "date_column": "start_time",
+    }
+    kept.write_suite(sources=[source], shards=1, automation={"look_back_days": 400})
+    write_day(kept, ROWS, "all")
+    for name in ("log_arrivals", "rubric_releases", "stale_partitions", "stale_partitions"):
+        follow(kept, tick(kept, name))
+    kept.write_suite(automation={"look_back_days": 1})
+    write_day(kept, [*ROWS, ROWS[0] | {"id": "late"}], "all")
+    assert said() == (
+        True,
+        f"{fresh} Logs of shop were not compared: a file of theirs holds many days.",
+    )
+    (kept.folder / "logs").rename(kept.folder / "away")
+    (kept.folder / "logs").write_text("no folder")
+    kept.write_suite(sources=[source | {"path": "logs/*.jsonl"}])
+    passed, description = said()
+    assert not passed
+    assert "could not be looked at: " in description
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "left to nobody"])
