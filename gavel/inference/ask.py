@@ -79,7 +79,7 @@ def ask(
         spending.close()
     if spent is not None:
         raise BudgetSpent(
-            f"the budget of the day is spent ({spent}): {asked.answered:,} requests were answered and are kept, "
-            "the rest is left for tomorrow; raise `budget` in suite.yaml to go on today"
+            f"the budget of the day is spent ({spent}): {asked.answered:,} requests of this run were answered and "
+            "are kept, the rest is left for tomorrow; raise `budget` in suite.yaml to go on today"
         )
     return asked

@@ -64,12 +64,14 @@ class Spending:
     def spent(self, under_way: int) -> str | None:
         """What is spent, in words, once today's budget is; None while there is some left.
 
-        `under_way` requests of this run are sent and not answered: they count as requests already.
+        `under_way` requests of this run are sent and not answered: they count as requests already, since what
+        is under way is still answered.
         """
         self._turn_day()
         for name, bound in self._budget.model_dump(exclude_none=True).items():
             total = self._own.get(name, 0) + self._others.get(name, 0)
-            if total + (under_way if name == "requests" else 0) >= bound:
+            total += under_way if name == "requests" else 0
+            if total >= bound:
                 return f"{total:,.6g} of {bound:,.6g} {name}"
         return None
 

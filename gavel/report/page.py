@@ -302,10 +302,11 @@ def _trend(days: Sequence[tuple[str, Figures]]) -> dict[str, Any] | None:
         return None
     low, high = floor(min(known) * 2) / 2, ceil(max(known) * 2) / 2
     high = high if high > low else low + 0.5
-    bottom, top = (_line(values, low, high)["dots"] for values in (lower, upper))
+    bottom, top = (_line(values, low, high)["runs"] for values in (lower, upper))
     return {
         "line": _line(means, low, high),
-        "band": [*top, *reversed(bottom)],
+        # A day without a scored record breaks the band as it breaks the line.
+        "bands": [[*above, *reversed(below)] for above, below in zip(top, bottom, strict=True)],
         "low": low,
         "high": high,
         "days": [

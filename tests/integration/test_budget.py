@@ -63,7 +63,7 @@ def test_a_new_day_has_a_new_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(budget_module.dt, "datetime", Clock)
     bounded = Spending(tmp_path, Budget(requests=3), Prices(), ZoneInfo("Europe/Berlin"))
     assert bounded.spent(under_way=2) is None
-    assert bounded.spent(under_way=3) is not None
+    assert bounded.spent(under_way=3) == "3 of 3 requests"
     (tmp_path / "2026-11-03" / "other.json").parent.mkdir()
     (tmp_path / "2026-11-03" / "other.json").write_text('{"requests": 3}')
     Clock.hour_of_test = 21

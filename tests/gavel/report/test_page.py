@@ -1,6 +1,7 @@
 """The pages: what they say, that they ask for nothing, and that hostile text stays text."""
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -209,6 +210,10 @@ def test_trailing_days_and_a_gap(table: pa.Table, write: Callable[..., Path]) ->
     assert_harmless(html)
     # the mean of 2.5 3 3.5 4 4.5 4.5 4.5 is 26.5/7 = 3.79
     assert 'aria-label="Mean score a day: 3.79, none, 3.79"' in html
+    assert 'class="band"' not in html, "it does not reach across a day without records"
+    longer = render_day(report([TaskReport("chat", table, [("2026-10-30", table), *trailing])]))
+    (band,) = re.findall(r'class="band" points="([^"]*)"', longer)
+    assert [point.split(",")[0] for point in band.split()] == ["0.0", "33.33", "33.33", "0.0"]
     assert_harmless(render_day(report([TaskReport("chat", empty)])))
 
 
