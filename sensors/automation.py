@@ -178,7 +178,8 @@ def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.
     """Further rounds that were not asked for yet, where their evaluator answers. Who is down is probed seldom."""
     rounds = list(regenerations(state, state.days))
     used = asked_before(context.instance, rounds)
-    free = _free(context, state, [r for r in rounds if r.run_key not in used])
+    able, _ = _able(context, state, [r for r in rounds if r.run_key not in used])
+    free = _free(context, able)
     automation, now = state.suite.automation, state.now.timestamp()
     before = _probes_before(context.cursor)
     down: dict[str, Probes] = {}
@@ -276,44 +277,41 @@ def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
     return wanted
 
 
-def _free(
+def _able(
     context: dg.SensorEvaluationContext, state: State, requests: list[Request]
-) -> list[Request]:
-    able = _able(state, requests)
-    if len(able) < len(requests):
-        context.log.warning(_to_reload(state, requests))
-    return admitted(able, *at_work(context.instance)) if able else []
-
-
-def _able(state: State, requests: Sequence[Request]) -> list[Request]:
-    """The requests that the loaded definitions can run."""
-    loaded = state.loaded
-    return [r for r in requests if loaded is None or loaded.can_run(r.unit, state.suite)]
-
-
-def _to_reload(state: State, requests: Sequence[Request]) -> str:
-    """The sentence on `requests` that wait for the code location to be reloaded; empty where none does."""
-    able = _able(state, requests)
+) -> tuple[list[Request], str]:
+    """The requests that the loaded definitions can run, and a sentence on those that wait for a reload, if any."""
+    if state.loaded is None:
+        return requests, ""
+    able = [request for request in requests if state.loaded.can_run(request.unit, state.suite)]
     units = [request.unit for request in requests if request not in able]
-    if not units or state.loaded is None:
-        return ""
-    return (
+    if not units:
+        return able, ""
+    told = (
         f"{state.suite.file}: changed since the code location was loaded: "
         f"{', '.join(state.loaded.changes(state.suite))}; reload it (in the UI: Deployment > Reload), or restart "
         f"Dagster; until then these wait: {listed(units, 3)}"
     )
+    context.log.warning(told)
+    return able, told
+
+
+def _free(context: dg.SensorEvaluationContext, able: list[Request]) -> list[Request]:
+    """The requests whose unit no run is at work on."""
+    return admitted(able, *at_work(context.instance)) if able else []
 
 
 def _asked(
     context: dg.SensorEvaluationContext, state: State, requests: list[Request], told: str
 ) -> dg.SensorResult:
-    free = _free(context, state, requests)[: state.suite.automation.runs_a_tick]
+    able, to_reload = _able(context, state, requests)
+    free = _free(context, able)[: state.suite.automation.runs_a_tick]
     runs = [run_request(request) for request in free]
-    left = len(_able(state, requests)) - len(runs)
+    left = len(able) - len(runs)
     behind = (
         f"{left} of {len(requests)} wait for runs at work, or for the next tick" if left else ""
     )
-    notes = [told, _to_reload(state, requests), behind]
+    notes = [told, to_reload, behind]
     return _result(runs, "; ".join(filter(None, notes)) or "nothing to do")
 
 

@@ -23,6 +23,9 @@ from gavel.suite import Suite
 _FRESH = 10.0
 """Seconds for which the partitions of a table are taken as they were: a tick asks for many days."""
 
+Parameters = dict[str, tuple[str, Any]]
+"""Type and value of each parameter of a query, by name."""
+
 _partitions_seen: dict[tuple[str, str | None], tuple[float, list[dict[str, Any]]]] = {}
 
 
@@ -44,8 +47,8 @@ def read_day(
             scanned than the suite allows.
     """
     with _open(source, suite, connect) as client:
-        scan_of(source, day, suite, connect)
-        query, parameters = _query(client, source, day, suite)
+        query, parameters = _query(_schema(client, source), source, day, suite)
+        _scan(client, query, parameters, source, day, suite)
         found = rows(run(client, query, parameters, **_settings(source, suite)))
         documents = {field.name for field in found.schema if field.field_type == "JSON"}
         batches = arrow(client, found)
@@ -55,16 +58,8 @@ def read_day(
 def scan_of(source: Source, day: dt.date, suite: Suite, connect: Connect) -> Scan:
     """What reading `day` will scan. Raises SourceError, as above."""
     with _open(source, suite, connect) as client:
-        query, parameters = _query(client, source, day, suite)
-        job = run(client, query, parameters, dry_run=True, use_query_cache=False)
-        scanned = int(job.total_bytes_processed or 0)
-        allowed = suite.bigquery.max_gb_billed * 1e9
-        if scanned > allowed:
-            raise SourceError(
-                f"{_place(source, suite)}: {day} would scan {scanned / 1e9:,.1f} GB, more than "
-                f"bigquery.max_gb_billed ({suite.bigquery.max_gb_billed:,g}); partition the table by "
-                f"{source.date_column}, name fewer columns under `only`, or raise the bound"
-            )
+        query, parameters = _query(_schema(client, source), source, day, suite)
+        scanned = _scan(client, query, parameters, source, day, suite)
         table = client.get_table(source.path, retry=patient())
         parted = table.time_partitioning
         if parted is not None and (parted.field or "_PARTITIONDATE") == source.date_column:
@@ -73,6 +68,21 @@ def scan_of(source: Source, day: dt.date, suite: Suite, connect: Connect) -> Sca
             scanned,
             f"{source.path} is not partitioned by {source.date_column}: every day scans the whole table",
         )
+
+
+def _scan(
+    client: Any, query: str, parameters: Parameters, source: Source, day: dt.date, suite: Suite
+) -> int:
+    """The bytes that `query` for `day` will scan, by a dry run. Raises SourceError where they are too many."""
+    job = run(client, query, parameters, dry_run=True, use_query_cache=False)
+    scanned = int(job.total_bytes_processed or 0)
+    if scanned > suite.bigquery.max_gb_billed * 1e9:
+        raise SourceError(
+            f"{_place(source, suite)}: {day} would scan {scanned / 1e9:,.1f} GB, more than "
+            f"bigquery.max_gb_billed ({suite.bigquery.max_gb_billed:,g}); partition the table by "
+            f"{source.date_column}, name fewer columns under `only`, or raise the bound"
+        )
+    return scanned
 
 
 def fingerprint_of(source: Source, day: dt.date, suite: Suite, connect: Connect) -> str | None:
@@ -100,8 +110,9 @@ def days_of(source: Source, suite: Suite, connect: Connect) -> list[dt.date]:
 def columns_of(source: Source, suite: Suite, connect: Connect) -> dict[str, list[str]]:
     """The columns that are taken for each field of a record. Raises SourceError where a day could not be read."""
     with _open(source, suite, connect) as client:
-        _query(client, source, suite.first_day, suite)
-        names = [field.name for field in _schema(client, source)]
+        schema = _schema(client, source)
+        _query(schema, source, suite.first_day, suite)
+        names = [field.name for field in schema]
         return assign(source, names, f"bigquery://{source.path}", suite)
 
 
@@ -138,20 +149,19 @@ def _schema(client: Any, source: Source) -> Sequence[Any]:
 
 
 def _query(
-    client: Any, source: Source, day: dt.date, suite: Suite
-) -> tuple[str, dict[str, tuple[str, Any]]]:
-    """SQL for the rows of `day`, and its parameters.
+    schema: Sequence[Any], source: Source, day: dt.date, suite: Suite
+) -> tuple[str, Parameters]:
+    """SQL for the rows of `day` of a source with the columns of `schema`, and its parameters.
 
     The condition compares the bare column with constants, so that other partitions are not scanned. Rows
     without a date belong to the suite's first day, where cleaning names their reasons.
     """
-    schema = _schema(client, source)
     names = [field.name for field in schema]
     where = f"bigquery://{source.path}"
     check_header(source, names, where, suite)
     kinds = {field.name: field.field_type for field in schema}
     column, kind = f"t.`{source.date_column}`", kinds[str(source.date_column)]
-    parameters: dict[str, tuple[str, Any]]
+    parameters: Parameters
     if kind == "DATE":
         condition, parameters = f"{column} = @day", {"day": ("DATE", day)}
     elif kind in ("TIMESTAMP", "DATETIME"):

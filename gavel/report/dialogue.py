@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,7 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         ends = [row[end] for row in shown for end in known if row[end] is not None]
         most = 100 if own[0]["scale"] == "0-100" else float("inf")
         low, high = axis(min(ends), max(ends), most)
-
-        def place(value: float | None, low: float = low, high: float = high) -> float | None:
-            return None if value is None else round(100 * (value - low) / (high - low), 2)
-
+        place = partial(per_cent, low=low, high=high)
         yield {
             "title": TITLES[track, name],
             "low": low,
@@ -122,6 +120,11 @@ def axis(low: float, high: float, most: float) -> tuple[float, float]:
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if span / s <= 6)
     right = min(step * (high // step + 1), most)
     return min(step * (low // step), right - step), right
+
+
+def per_cent(value: float | None, low: float, high: float) -> float | None:
+    """Where `value` stands on an axis from `low` to `high`."""
+    return None if value is None else round(100 * (value - low) / (high - low), 2)
 
 
 def _signatures(rows: Iterator[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import ceil, floor, log10
 from typing import Any
 
@@ -23,7 +24,7 @@ from gavel.fashion.leaderboard import (
 from gavel.fashion.prompts import LANGUAGES
 from gavel.fashion.verify import GROUNDS
 from gavel.fashion.vocabulary import ATTRIBUTES, Vocabulary
-from gavel.report.dialogue import axis
+from gavel.report.dialogue import axis, per_cent
 from gavel.report.page import environment
 from gavel.settings.fashion import FASHION_LANGUAGES, Fashion
 from gavel.store.files import Store
@@ -154,10 +155,7 @@ def _panels(rows: Rows, figure: str) -> Iterator[dict[str, Any]]:
     if not ends:
         return
     low, high = axis(min(ends), max(ends), 100)
-
-    def place(value: float | None) -> float | None:
-        return None if value is None else round(100 * (value - low) / (high - low), 2)
-
+    place = partial(per_cent, low=low, high=high)
     for language in FASHION_LANGUAGES:
         own = [row for row in shown if row["language"] == language]
         if own:

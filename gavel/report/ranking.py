@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from gavel.report.dialogue import per_cent
 from gavel.report.page import environment
 
 Row = Mapping[str, Any]
@@ -19,9 +21,9 @@ def render_ranking(suite: str, table: pa.Table) -> str:
     ends = [row[end] for row in strengths for end in ("value", "low", "high")]
     known = [end for end in ends if end is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
-    width = (high - low) or 1.0
+    right = high if high > low else low + 1.0
     evaluators = [
-        _evaluator(name, [row for row in rows if row["evaluator"] == name], low, width)
+        _evaluator(name, [row for row in rows if row["evaluator"] == name], low, right)
         for name in dict.fromkeys(row["evaluator"] for row in rows)
     ]
     return (
@@ -31,12 +33,9 @@ def render_ranking(suite: str, table: pa.Table) -> str:
     )
 
 
-def _evaluator(name: str, rows: Sequence[Row], low: float, width: float) -> dict[str, Any]:
+def _evaluator(name: str, rows: Sequence[Row], low: float, high: float) -> dict[str, Any]:
     found = {(row["figure"], row["first"], row["second"]): row for row in rows}
-
-    def place(value: float | None) -> float | None:
-        return None if value is None else round(100 * (value - low) / width, 2)
-
+    place = partial(per_cent, low=low, high=high)
     systems = [
         {
             **row,

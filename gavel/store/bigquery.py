@@ -338,16 +338,7 @@ def _stage(
     from google.api_core.exceptions import NotFound
     from google.cloud import bigquery
 
-    schema = [
-        bigquery.SchemaField(
-            f.name,
-            f.field_type,
-            "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
-            fields=f.fields,
-        )
-        for f in fields.values()
-        if f.name != "day"
-    ]
+    schema = [_nullable(field) for field in fields.values() if field.name != "day"]
     lists = bigquery.ParquetOptions()
     lists.enable_list_inference = True
     config = bigquery.LoadJobConfig(
@@ -472,17 +463,17 @@ def _widened(table: str, there: Sequence[Any], wanted: Mapping[str, Any]) -> lis
             )
         )
     names = {field.name for field in there}
-    return schema + [
-        bigquery.SchemaField(
-            f.name,
-            f.field_type,
-            "REPEATED" if f.mode == "REPEATED" else "NULLABLE",
-            description=f.description,
-            fields=f.fields,
-        )
-        for f in wanted.values()
-        if f.name not in names
-    ]
+    return schema + [_nullable(field) for field in wanted.values() if field.name not in names]
+
+
+def _nullable(field: Any) -> Any:
+    """The same column, which rows may lack."""
+    from google.cloud import bigquery
+
+    mode = "REPEATED" if field.mode == "REPEATED" else "NULLABLE"
+    return bigquery.SchemaField(
+        field.name, field.field_type, mode, description=field.description, fields=field.fields
+    )
 
 
 def _replace(table: str, staged: str, day: str, fields: Mapping[str, Any]) -> str:

@@ -113,6 +113,12 @@ def follow(project: Project, result: dg.SensorResult) -> None:  # noqa: F811
         assert done.success
 
 
+def follow_judging(project: Project) -> None:  # noqa: F811
+    """Run what the sensors ask for of days that have arrived, until every shard is judged."""
+    for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
+        follow(project, tick(project, name))
+
+
 def test_a_day_goes_its_way_by_ticks_alone_and_then_nothing_is_asked(kept: Project) -> None:
     assert asked(tick(kept, "stale_partitions")) == []
     arrivals = tick(kept, "log_arrivals")
@@ -495,8 +501,8 @@ def test_days_before_the_window_are_listed_with_what_a_back_fill_would_ask(kept:
         return older_stale(State(kept.suite, kept.store, dt.datetime.now(dt.UTC)))
 
     kept.write_suite(last_day="2026-11-09", automation={"look_back_days": 400})
-    for name in ("log_arrivals", "rubric_releases", "stale_partitions", "stale_partitions"):
-        follow(kept, tick(kept, name))
+    follow_judging(kept)
+    follow(kept, tick(kept, "stale_partitions"))
     kept.write_suite(automation={"look_back_days": 2})
     assert older() == []
     judge = kept.settings["evaluators"]["judge"]
@@ -532,8 +538,8 @@ def test_what_the_inventory_did_not_look_at_is_said(kept: Project) -> None:
     }
     kept.write_suite(sources=[source], shards=1, automation={"look_back_days": 400})
     write_day(kept, ROWS, "all")
-    for name in ("log_arrivals", "rubric_releases", "stale_partitions", "stale_partitions"):
-        follow(kept, tick(kept, name))
+    follow_judging(kept)
+    follow(kept, tick(kept, "stale_partitions"))
     kept.write_suite(automation={"look_back_days": 1})
     write_day(kept, [*ROWS, ROWS[0] | {"id": "late"}], "all")
     assert said() == (
@@ -599,8 +605,7 @@ def test_unresolved_records_get_one_more_round_once_the_evaluator_answers(kept: 
     with Endpoint(hopeless) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         kept.write_suite(evaluators={"judge": judge | {"retries": 0}}, regeneration_attempts=1)
-        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
-            follow(kept, tick(kept, name))
+        follow_judging(kept)
         endpoint.models = lambda: Reply(status=500)
         down = tick(kept, "unresolved_records")
         assert asked(down) == []
@@ -631,8 +636,7 @@ def test_a_round_that_fails_is_tried_again_and_no_probe_is_sent_for_nothing(kept
             regeneration_attempts=1,
             automation={"attempts": 3, "backoff": 0},
         )
-        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
-            follow(kept, tick(kept, name))
+        follow_judging(kept)
         (first,) = tick(kept, "unresolved_records").run_requests or []
         refusing = True
         run(kept, first)
@@ -669,8 +673,7 @@ def test_an_evaluator_that_is_down_is_not_probed_at_every_tick(kept: Project) ->
     with Endpoint(hopeless) as endpoint:
         judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
         kept.write_suite(evaluators={"judge": judge | {"retries": 0}}, regeneration_attempts=1)
-        for name in ("log_arrivals", "rubric_releases", "stale_partitions"):
-            follow(kept, tick(kept, name))
+        follow_judging(kept)
         probes = []
 
         def models() -> Reply:
