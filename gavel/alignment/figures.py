@@ -212,19 +212,16 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         for day in [None, *days]:
             here = scored if day is None else scored.filter(pc.field("day") == day)
             own = [row_id for row_id in labelled if day is None or day_of[row_id] == day]
-            size = effective_size(found.weights(own)[0] or [1.0] * len(own))
+            size, worth = _worth(found, own, "records" if day is None else "records of the day")
             enough = day is None or size >= settings.least_a_day
             used = own if enough else labelled
             weights, note = found.weights(used)
-            of = f"{len(own)} labelled records" + ("" if day is None else " of the day")
-            if round(size) < len(own):
-                of += f", which count as {size:.0f} by their unequal chances"
-            told = []
             if not enough:
-                told.append(f"{of}: corrected by the errors of all days")
-            elif size < settings.least_a_day:
-                told.append(f"{of}: the interval may be too short")
-            note = "; ".join([*told, *([note] if note else [])]) or None
+                told = f"{worth}: corrected by the errors of all days"
+            else:
+                few = size < settings.least_a_day
+                told = f"{worth}: the interval may be too short" if few else ""
+            note = "; ".join(filter(None, [told, note])) or None
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -236,15 +233,25 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 power=None if enough else 1.0,
                 within=(0.0, 1.0) if field in shares else (-inf, inf),
             )
-            excluded = sum(
-                1
+            spoken_of = [
+                row_id
                 for row_id in found.row_ids(field)
-                if row_id not in day_of or not enough or day is None or day_of[row_id] == day
-            ) - len(used)
+                if day is None or not enough or day_of.get(row_id, day) == day
+            ]
+            excluded = len(spoken_of) - len(used)
             yield _row(found, field, f"corrected_{what}", made.corrected, day, excluded, note)
             yield _row(found, field, f"naive_{what}", made.naive, day)
             if enough:
                 yield _row(found, field, f"people_{what}", made.people, day, excluded)
+
+
+def _worth(found: Evidence, row_ids: Sequence[str], what: str) -> tuple[float, str]:
+    """How many labels of equal weight those of `row_ids` are worth, and how that is said."""
+    size = effective_size(found.weights(row_ids)[0] or [1.0] * len(row_ids))
+    said = f"{len(row_ids)} labelled {what}"
+    if round(size) < len(row_ids):
+        said += f", which count as {size:.0f} by their unequal chances"
+    return size, said
 
 
 def _biases(found: Evidence) -> Rows:
