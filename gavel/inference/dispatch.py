@@ -205,6 +205,8 @@ class _Dispatcher:
         self._breaker = Breaker(limits.breaker_window, limits.breaker_share)
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: list[Answer] = []
+        self._handed_out = 0
+        """Answers given to the caller, who has not come back for more and so may not have kept them yet."""
         self._wake = asyncio.Event()
         self._exhausted = False
         self._error: BaseException | None = None
@@ -212,12 +214,14 @@ class _Dispatcher:
 
     async def next_batch(self) -> list[Answer]:
         """The answers that have come since the last call; empty at the end of the stream."""
+        self._handed_out = 0
         self._pump()
         while not self._done and self._error is None and self._tasks:
             self._wake.clear()
             await self._wake.wait()
         if self._done:
             batch, self._done = self._done, []
+            self._handed_out = len(batch)
             return batch
         if self._error is not None:
             raise self._error
@@ -231,11 +235,16 @@ class _Dispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _pump(self) -> None:
-        """Start requests up to what is allowed."""
+        """Start requests up to what is allowed.
+
+        An answer that is not kept yet counts as in flight: a process killed at any moment loses no more
+        than that many answers, however late the caller is with keeping them.
+        """
         while (
             not self._exhausted
             and self._error is None
-            and len(self._tasks) < int(self._concurrency.allowed)
+            and len(self._tasks) + len(self._done) + self._handed_out
+            < int(self._concurrency.allowed)
         ):
             try:
                 request = next(self._requests, None)

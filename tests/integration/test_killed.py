@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -29,8 +30,12 @@ def start(
 
 @pytest.mark.parametrize("after", [1, 300])
 def test_a_run_killed_in_the_middle_is_finished_by_the_next(bench: Bench, after: int) -> None:
+    killing = threading.Event()
+
     def behave(ask: Ask) -> Reply:
-        return Reply(answer(confidence=int(ask.record.split()[1]) / 1000), delay=0.01)
+        """Answers flow, though never all of them before the kill, however late that comes."""
+        once = killing if endpoint.total > after + 200 else None
+        return Reply(answer(confidence=int(ask.record.split()[1]) / 1000), delay=0.01, once=once)
 
     with Endpoint(behave) as endpoint:
         killed = start(bench, endpoint, "killed")
@@ -41,6 +46,7 @@ def test_a_run_killed_in_the_middle_is_finished_by_the_next(bench: Bench, after:
         killed.wait(10)
         time.sleep(0.05)  # what the server still has in hand is done by then
         before = Counter(endpoint.answered)
+        killing.set()
         assert after <= before.total() < RECORDS
         assert not bench.verdicts.exists()
 

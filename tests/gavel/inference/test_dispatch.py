@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+
 import pytest
 
-from gavel.inference.dispatch import AdaptiveConcurrency, Breaker
+from gavel.inference.dispatch import AdaptiveConcurrency, Breaker, Limits, dispatch
+from gavel.inference.request import Answer, Decoding, Message, Question, Request
 
 
 @pytest.mark.parametrize(
@@ -109,3 +113,27 @@ def test_the_breaker_says_what_it_counted() -> None:
     for n in range(60):
         breaker.record(failed=n >= 20)
     assert str(breaker) == "40 of the last 50 tries failed"
+
+
+@pytest.mark.parametrize("most", [1, 2, 8, 16])
+def test_no_more_answers_than_may_be_in_flight_are_ever_unkept(most: int) -> None:
+    """Whoever is killed at any moment loses what was asked and is not kept: `most` answers at most."""
+    question = Question("m", Decoding(0.0, 1), "s")
+    requests = [question.request((Message("user", str(n)),), 1) for n in range(400)]
+    kept, unkept = 0, []
+
+    async def send(request: Request) -> Answer:
+        unkept.append(next(started) - kept)
+        for _ in range(int(request.messages[0].content) % 3):
+            await asyncio.sleep(0)
+        return Answer(*request.key)
+
+    async def nothing() -> None:
+        pass
+
+    started = itertools.count(1)
+    limits = Limits(max_concurrency=most, retries=0, breaker_window=20, breaker_share=0.5)
+    for batch in dispatch(requests, send, nothing, nothing, limits, "nowhere"):
+        kept += len(batch)
+    assert kept == len(requests)
+    assert max(unkept) == most
