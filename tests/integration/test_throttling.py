@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -24,18 +25,32 @@ def http_date(seconds: float) -> str:
 @pytest.mark.parametrize(
     ("header", "least", "most"),
     [
-        (lambda: "0.4", 0.4, 1.4),
-        (lambda: http_date(2), 0.9, 3.0),
-        (lambda: http_date(-3600), 0.0, 0.9),
-        (lambda: "later", 0.0, 0.9),
-        (lambda: "-5", 0.0, 0.9),
+        (lambda: "0.4", 0.4, 0.4),
+        (lambda: http_date(2), 0.9, 2.0),
+        (lambda: http_date(-3600), 0.0, 0.01),
+        (lambda: "later", 0.0, 0.01),
+        (lambda: "-5", 0.0, 0.01),
     ],
     ids=["seconds", "date", "past", "nonsense", "negative"],
 )
 def test_retry_after_is_honoured(
-    bench: Bench, status: int, header: Callable[[], str], least: float, most: float
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    header: Callable[[], str],
+    least: float,
+    most: float,
 ) -> None:
     came: list[float] = []
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
 
     def behave(ask: Ask) -> Reply:
         came.append(time.monotonic())
@@ -44,12 +59,16 @@ def test_retry_after_is_honoured(
         return Reply(status=status, body="slow down", headers={"Retry-After": header()})
 
     with Endpoint(behave) as endpoint:
+        started = time.monotonic()
         bench.judge(judge_at(endpoint.url), 1)
+        took = time.monotonic() - started
     (row,) = bench.rows()
     assert row["status"] == "valid"
     assert row["retries"] == [f"http_{status}"]
-    assert least <= came[1] - came[0] <= most
-    assert row["latency_ms"] < 400, "the latency is that of the last try, not of the waiting"
+    (pause,) = pauses
+    assert came[1] - came[0] >= least
+    assert pause <= most
+    assert row["latency_ms"] / 1000 <= took - pause, "it is that of the last try, without the wait"
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -93,7 +112,5 @@ def test_every_try_throttled_for_long_is_an_outage(
 
 def test_a_retry_after_of_hours_is_an_outage_at_once(bench: Bench) -> None:
     busy = Reply(status=429, body="quota", headers={"Retry-After": "7200"})
-    started = time.monotonic()
     with Endpoint(lambda ask: busy) as endpoint, pytest.raises(EvaluatorOutage, match="7200 s"):
         bench.judge(judge_at(endpoint.url), 40)
-    assert time.monotonic() - started < 3

@@ -235,9 +235,11 @@ def test_a_rubric_without_rationale_and_labels_asks_for_none() -> None:
     ids=["blank lines", "fences", "thoughts", "objects", "keys", "marks"],
 )
 def test_no_text_takes_long(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     read_answer(answer(text), TINY)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 10, (
+        "seconds of this process alone; it takes milliseconds"
+    )
 
 
 LITERAL = (
