@@ -5,8 +5,7 @@ import json
 import dagster as dg
 
 from assets.signatures import publish_manifest
-from gavel.alerts import Alert, receivers, tell
-from gavel.settings.operation import Alerts
+from gavel.alerts import Alert, tell
 from gavel.suite import Suite
 from sensors.automation import decided_retries, made_sensor
 from sensors.decisions import Failed
@@ -32,7 +31,7 @@ def alerts(context: dg.SensorEvaluationContext, state: State) -> dg.SensorResult
     """Tell what holds now to whom it was not told before. Who does not take it is tried again at the next tick."""
     holding = conditions(context, state)[:_MOST]
     settings = state.suite.automation.alerts
-    told = tell(_told_before(context.cursor, settings), holding, settings, context.log.warning)
+    told = tell(_told_before(context.cursor), holding, settings, context.log.warning)
     counts = f"{told.news} told, {len(told.receivers)} open"
     return dg.SensorResult(
         skip_reason="; ".join([counts, *told.broken]), cursor=json.dumps(told.receivers)
@@ -56,8 +55,6 @@ def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]
     for day in state.days:
         manifest = state.manifest(publish_manifest(state.store, day))
         told = {} if manifest is None else manifest.figures.get("warnings", {})
-        if isinstance(told, list):  # as earlier versions noted them
-            told = {sentence[:60]: sentence for sentence in told}
         for moved, sentence in told.items():
             found.append(
                 Alert(
@@ -87,15 +84,10 @@ def _given_up(failure: Failed) -> Alert:
     return Alert(f"{failure.unit} {failure.signature}", kind, what, todo)
 
 
-def _told_before(cursor: str | None, settings: Alerts) -> dict[str, list[str]]:
-    """The receivers of each open alert; a cursor that cannot be read counts as none: better told twice than never.
-
-    A list of keys, which earlier versions kept, stands for alerts that every receiver has got.
-    """
+def _told_before(cursor: str | None) -> dict[str, list[str]]:
+    """The receivers of each open alert; of a cursor that cannot be read none: better told twice than never."""
     try:
         kept = json.loads(cursor or "{}")
-        if isinstance(kept, list):
-            return {str(key): receivers(settings) for key in kept}
         return {key: [str(name) for name in names] for key, names in kept.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
