@@ -153,8 +153,12 @@ def _panel(
 
 
 def _weighted(dimensions: Sequence[Dimension], normalise: str) -> str:
-    """SQL of the weighted mean of the dimensions present, as they are or normalised; null where none is."""
-    terms, weights = [], []
+    """SQL of the weighted mean of the dimensions present, as they are or normalised; null where none is.
+
+    It lies among their values: where rounding takes it beyond (weights 0.6, 0.3 and 0.1 of three ones), it is the
+    nearest of them.
+    """
+    values, terms, weights = [], [], []
     for dimension in dimensions:
         value = f'"{dimension.name}"'
         if normalise == "zscore":
@@ -164,6 +168,10 @@ def _weighted(dimensions: Sequence[Dimension], normalise: str) -> str:
             )
         elif normalise == "minmax":
             value = f"(({value} - {dimension.min}) / {dimension.max - dimension.min})"
+        values.append(value)
         terms.append(f"coalesce({dimension.weight} * {value}, 0)")
         weights.append(f"if({value} IS NULL, 0, {dimension.weight})")
-    return f"({' + '.join(terms)}) / nullif({' + '.join(weights)}, 0)"
+    mean = f"({' + '.join(terms)}) / nullif({' + '.join(weights)}, 0)"
+    among = ", ".join(values)
+    # least and greatest leave nulls out: no dimension, no score.
+    return f"if({mean} IS NULL, NULL, least(greatest({mean}, least({among})), greatest({among})))"

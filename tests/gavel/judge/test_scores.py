@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gavel.judge.rubric import Rubric
 from gavel.judge.scores import Merged, merge_scores
 from gavel.judge.tables import VOLATILE, score_check, score_schema, verdict_schema
 from gavel.logs.schema import CLEAN, SHARD
 from gavel.store.tables import content_hash
 from gavel.suite import Suite
 
-from .conftest import GOOD, TINY, Write, record, row_id
+from .conftest import GOOD, RUBRIC_YAML, TINY, Write, record, row_id, tiny
 
 VERDICT = verdict_schema(TINY)
 SD = sqrt(8 / 3)  # of 5, 3, 1, 3, their mean being 3
@@ -82,6 +83,7 @@ def merge(write: Write, tmp_path: Path) -> Merge:
         regenerated: Sequence[Any] = REGENERATED,
         normalise: str = "zscore",
         backwards: bool = False,
+        rubric: Rubric = TINY,
     ) -> tuple[Merged, list[dict[str, Any]]]:
         step = -1 if backwards else 1
 
@@ -92,15 +94,15 @@ def merge(write: Write, tmp_path: Path) -> Merge:
         out = tmp_path / "scores.parquet"
         merged = merge_scores(
             suite(normalise),
-            TINY,
+            rubric,
             files("s", SHARD, shards),
-            files("v", VERDICT, verdicts),
-            files("g", VERDICT, regenerated),
+            files("v", verdict_schema(rubric), verdicts),
+            files("g", verdict_schema(rubric), regenerated),
             out,
         )
         table = pq.read_table(out)
-        assert table.schema == score_schema(TINY, CLEAN)
-        score_check(TINY).validate(pl.from_arrow(table), lazy=True)
+        assert table.schema == score_schema(rubric, CLEAN)
+        score_check(rubric).validate(pl.from_arrow(table), lazy=True)
         return merged, table.to_pylist()
 
     return run
@@ -130,6 +132,18 @@ def test_a_score_is_the_weighted_mean_of_the_dimensions_present(merge: Merge) ->
     scores = [row["score"] for row in rows]
     # (2*5 + 1*1)/3, (2*3 + 0.5)/3, unresolved, 2*1/2 without depth, (2*3 + 0)/3
     assert scores == [pytest.approx(11 / 3), pytest.approx(6.5 / 3), None, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_rounding_takes_no_score_out_of_its_bounds(merge: Merge, value: int) -> None:
+    """In double precision 0.1 * 1 + 0.2 * 1 is more than 0.3."""
+    rubric = RUBRIC_YAML.replace(
+        "integer, min: 1, max: 5, weight: 2", "number, min: 0, max: 1, weight: 0.1"
+    )
+    weighted = tiny(rubric_yaml=rubric.replace("weight: 1,", "weight: 0.2,"))
+    verdicts = [verdict(0, 1, helpfulness=value, depth=value)]
+    _, rows = merge([[record(0, 0, 0)]], [verdicts], [[]], "minmax", rubric=weighted)
+    assert (rows[0]["score"], rows[0]["score_normalised"]) == (value, value)
 
 
 def test_an_unresolved_record_is_null_and_keeps_its_faults(merge: Merge) -> None:
