@@ -99,8 +99,7 @@ def _records(suite: Suite) -> dg.AssetsDefinition:
     def records(context: dg.AssetExecutionContext, store: ParquetStore) -> Result:
         files = store.files
         path = files.table("benchmark/records")
-        clean = sorted((files.root / "logs" / "clean").glob("*.parquet"))
-        rows = write_labelled(clean, labels_file(files), path)
+        rows = write_labelled(files.tables("logs/clean"), labels_file(files), path)
         labelled = labelled_count(files)
         told = [] if labelled else [missing_labels(suite)]
         if rows < labelled:

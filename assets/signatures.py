@@ -41,8 +41,11 @@ def ingest_manifest(store: Store, day: str) -> Path:
 
 def judge_manifest(suite: Suite, store: Store, task: str, day: str, shard: str) -> Path:
     """The manifest that says what the judging of a shard was made from: that of its last table."""
-    last = "opinions" if suite.settings_of(task).others else "regenerated"
-    return store.document(f"{task}/{last}/{day}/{shard}")
+    return store.document(f"{_judged_last(suite, task)}/{day}/{shard}")
+
+
+def _judged_last(suite: Suite, task: str) -> str:
+    return f"{task}/{'opinions' if suite.settings_of(task).others else 'regenerated'}"
 
 
 def publish_manifest(store: Store, day: str) -> Path:
@@ -64,7 +67,7 @@ def look_at_manifests(suite: Suite, store: Store, since: str = "") -> None:
     store.look("report", since)
     before = days_before(since, suite.quality.window_days)[-1] if since else ""
     for task in suite.task_names():
-        store.look(f"{task}/regenerated", since, by_shard=True)
+        store.look(_judged_last(suite, task), since, by_shard=True)
         store.look(f"{task}/scores", before)
 
 

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import dagster as dg
 from assets.jobs import INGEST, PUBLISH, RELEASE, judge_job, regenerate_job
 from assets.partitions import shard_keys
 from assets.signatures import EARLIER, ingest_signature, judge_manifest
-from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError
+from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError, MissingExtra
 from gavel.judge.releases import release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
@@ -192,7 +193,9 @@ def unresolved_records(context: dg.SensorEvaluationContext, state: State) -> dg.
             told.append(f"{name} is probed again at {_clock(due)}")
             continue
         try:
-            judge.backend.probe()
+            # An extra that only the workers have is nothing to be missed here.
+            with suppress(MissingExtra):
+                judge.backend.probe()
         except (EvaluatorOutage, EvaluatorRefused) as error:
             down[name] = Probes(1 if probes is None else probes.failed + 1, now)
             told.append(str(error))

@@ -1,11 +1,12 @@
 """Labels that arrive or change, and scores that change beneath them, are measured anew.
 
-A tick reads names, sizes and times. How often they have changed is part of the run key, since a key that was
-used is skipped for ever, also when the files become again what they were.
+A tick reads the files' names, sizes and times, and the manifests. How often they have changed is part of the run
+key, since a key that was used is skipped for ever, also when the files become again what they were.
 """
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,8 +20,15 @@ from gavel.suite import Suite, load_suite
 
 
 def decide(state: str | None, cursor: str | None) -> tuple[str | None, str | None]:
-    """The run key to ask for, or None; and the cursor. `state` is None where there are no labels."""
-    known, times = json.loads(cursor) if cursor else (None, 0)
+    """The run key to ask for, or None; and the cursor. `state` is None where there are no labels.
+
+    What a cursor that cannot be read had counted is not known: the count goes on from a number of its own.
+    """
+    try:
+        known, times = json.loads(cursor) if cursor else (None, 0)
+        times = int(times)
+    except (ValueError, TypeError):
+        known, times = None, zlib.crc32(str(cursor).encode())
     if state == known:
         return None, cursor
     # With the last label gone, what was measured by it is no more.
@@ -56,9 +64,9 @@ def _state(suite: Suite) -> str | None:
     """16 hex digits of label files, settings and the manifests of scores; None without labels or scores."""
     store = Store(suite.path(suite.store))
     manifests = [
-        path
+        (path.name, path.read_bytes())
         for task in suite.task_names()
-        for path in sorted((store.root / task / "scores").glob("*.json"))
+        for path in store.documents(f"{task}/scores")
     ]
     files = label_files(suite.path(suite.alignment.labels))
     if not manifests or not (files or suite.alignment.table):
@@ -66,7 +74,7 @@ def _state(suite: Suite) -> str | None:
     # A table of the warehouse tells no more than that its file was written.
     table = [suite.path(suite.warehouse)] if suite.alignment.table else []
     settings = suite.alignment.model_dump(exclude={"sample"})
-    state = repr([settings, *_stats([*files, *table, *manifests])])
+    state = repr([settings, *_stats([*files, *table]), *manifests])
     return hashlib.sha256(state.encode()).hexdigest()[:16]
 
 

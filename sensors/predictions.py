@@ -172,5 +172,9 @@ def _request(system: str, wish: Wish) -> dg.RunRequest:
 
 
 def _read(cursor: str | None) -> dict[str, dict[str, Any]]:
-    held = json.loads(cursor) if cursor else {}
-    return {part: dict(held.get(part, {})) for part in ("files", "asked")}
+    """What the last tick saw; nothing where it cannot be read: the files are, and a key is used once anyway."""
+    try:
+        held = json.loads(cursor or "{}")
+        return {part: dict(held.get(part, {})) for part in ("files", "asked")}
+    except (ValueError, TypeError, AttributeError):
+        return _read(None)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -101,6 +102,16 @@ class Endpoint:
     def total(self) -> int:
         """How many completions were asked for, repeats included."""
         return sum(self.asks.values())
+
+    def settled(self) -> int:
+        """`total` once every client has closed its connections, and so what they had sent is counted."""
+        server = self._runner.server
+        assert server is not None
+        deadline = time.monotonic() + 60
+        while server.connections or self._in_flight:
+            assert time.monotonic() < deadline, "a client keeps its connection"
+            time.sleep(0.01)
+        return self.total
 
     def __enter__(self) -> Endpoint:
         self._thread.start()

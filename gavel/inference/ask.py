@@ -67,16 +67,18 @@ def ask(
                 asked.sent += 1
                 yield request
 
-    for answers in backend.answers(missing()):
-        ledger.append(answers)
+    try:
+        for answers in backend.answers(missing()):
+            ledger.append(answers)
+            if spending is not None:
+                spending.add(answers)
+            asked.answered += len(answers)
+            asked.retries += sum(len(answer.retries) for answer in answers)
+            progress(asked, answers)
+    finally:
         if spending is not None:
-            spending.add(answers)
-        asked.answered += len(answers)
-        asked.retries += sum(len(answer.retries) for answer in answers)
-        progress(asked, answers)
+            spending.close()
     ledger.seal()
-    if spending is not None:
-        spending.close()
     if spent is not None:
         raise BudgetSpent(
             f"the budget of the day is spent ({spent}): {asked.answered:,} requests of this run were answered and "

@@ -35,7 +35,8 @@ flight again and again, for a quarter of all CPU time."""
 _REFUSED = 3
 """Requests that, all refused, tell of the settings and not of a record."""
 _STARVED = 120.0
-"""Seconds without any success, or asked for by Retry-After, that make throttling an outage."""
+"""Seconds without any success, or asked for by Retry-After, that make throttling an outage; or the time-out of one
+request, where that is longer."""
 
 
 class TransportFault(Exception):
@@ -68,6 +69,7 @@ class Limits:
     retries: int
     breaker_window: int
     breaker_share: float
+    timeout: float
 
 
 @dataclass
@@ -307,7 +309,8 @@ class _Dispatcher:
         if fault.throttled:
             self._concurrency.throttled(now)
             starved = max(now - self._last_success, fault.retry_after or 0.0)
-            if starved > _STARVED:
+            # What the server has accepted is waited for: it may be slow and busy with that.
+            if starved > max(_STARVED, self._limits.timeout):
                 raise EvaluatorOutage(
                     f"{self._endpoint}: throttles every request ({fault.detail}) for {starved:.0f} s; "
                     "the answers received so far are kept; run again when the limit has cleared"

@@ -103,6 +103,7 @@ class OpenAICompatible:
             evaluator.retries,
             evaluator.breaker_window,
             evaluator.breaker_share,
+            evaluator.timeout,
         )
         return dispatch(
             requests, send, lambda: self._probe(client), client.close, limits, self._endpoint

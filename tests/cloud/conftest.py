@@ -12,8 +12,9 @@ import pytest
 
 from gavel.store import bucket as module
 from gavel.store.bucket import CACHE_VARIABLE, EMULATOR_VARIABLE, copy_of
+from tests.ports import free_port
 
-from .servers import Way, bigquery, cloud_storage, free_port
+from .servers import Way, bigquery, cloud_storage
 
 
 @pytest.fixture(scope="session")

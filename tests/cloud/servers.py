@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import socket
 import subprocess
 import time
 import urllib.request
@@ -17,20 +16,18 @@ from threading import Thread
 
 import pytest
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 HOW = "make test-cloud installs it"
 PROJECT, DATASET = "test-project", "evaluation"
+STARTING = 120.0
+"""Seconds that a server may take to start on a busy machine."""
 
 
 def _need_the_extra() -> None:
     if importlib.util.find_spec("dagster_gcp") is None:
         pytest.skip(f"the extra gcp is not installed; {HOW}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -53,15 +50,16 @@ def cloud_storage(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(200):
+    deadline = time.monotonic() + STARTING
+    while True:
         assert server.poll() is None, "the emulator ended"
         try:
-            urllib.request.urlopen(url, timeout=1).close()
+            urllib.request.urlopen(url, timeout=10).close()
         except OSError:
+            assert time.monotonic() < deadline, f"the emulator does not answer at {url}"
             time.sleep(0.05)
         else:
             return
-    raise AssertionError(f"the emulator does not answer at {url}")
 
 
 class Way:

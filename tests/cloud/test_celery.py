@@ -25,8 +25,9 @@ from assets.processes import PROCESS_TAG
 from tests.e2e.conftest import ROOT, Project, project
 from tests.e2e.test_unattended import DAY_1, Unattended, rows
 from tests.endpoint import Ask, Endpoint, Reply, valid
+from tests.ports import free_port
 
-from .servers import free_port
+from .servers import STARTING
 
 __all__ = ["project"]
 
@@ -45,10 +46,13 @@ def broker(tmp_path: Path) -> Iterator[str]:
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path]
     with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL) as server:
         try:
-            for _ in range(100):
+            deadline = time.monotonic() + STARTING
+            while True:
                 with socket.socket() as probe:
                     if probe.connect_ex(("127.0.0.1", port)) == 0:
                         break
+                assert server.poll() is None, "Redis ended"
+                assert time.monotonic() < deadline, "Redis does not answer"
                 time.sleep(0.05)
             yield f"redis://127.0.0.1:{port}/0"
         finally:

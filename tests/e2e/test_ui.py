@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Project
 from tests.e2e.test_daily import CHAT, DAY, ROWS, TRANSLATION, write_day
+from tests.ports import free_port
 
 STANDING = ("no_partitions_left_failed", "no_days_incomplete", "no_older_days_stale")
 """Checks that the daily inventory runs, not the run that makes the asset."""
@@ -68,9 +68,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert f"records        {CHAT + TRANSLATION:>8}" in ran.stdout
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [str(Path(sys.executable).with_name("dagster-webserver")), "-w", "workspace.yaml",
          "-h", "127.0.0.1", "-p", str(port)],

@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gavel.errors import EvaluatorOutage
 from gavel.inference import budget as budget_module
 from gavel.inference.budget import BudgetSpent, Spending
 from gavel.settings.judging import Prices
 from gavel.settings.operation import Budget
-from tests.endpoint import Endpoint, Reply
+from tests.endpoint import Ask, Endpoint, Reply
 
 from .judging import Bench, answer, judge_at
 
@@ -50,6 +51,22 @@ def test_dispatch_stops_at_the_budget_and_goes_on_from_there(
         assert endpoint.total == before, "another run sees what the first has spent"
         judged = bench.judge(judge, 50)
     assert (judged.asked.known, judged.valid) == (before, 50)
+
+
+def test_what_a_run_spent_before_an_outage_counts(bench: Bench, tmp_path: Path) -> None:
+    healthy = 15
+
+    def dying(ask: Ask) -> Reply:
+        return Reply(answer()) if endpoint.answered.total() < healthy else Reply(status=500)
+
+    with Endpoint(dying) as endpoint:
+        judge = judge_at(endpoint.url, max_concurrency=1)
+        with pytest.raises(EvaluatorOutage):
+            bench.judge(replace(judge, spending=spending(tmp_path / "spending", requests=20)), 50)
+        healthy = 50
+        with pytest.raises(BudgetSpent):
+            bench.judge(replace(judge, spending=spending(tmp_path / "spending", requests=20)), 50)
+        assert endpoint.answered.total() == 20
 
 
 def test_a_new_day_has_a_new_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -76,15 +78,19 @@ def test_a_storm_loses_no_record_and_shrinks_concurrency(bench: Bench, status: i
     """The server bears 4 at once and throttles all above: the client has to come down from 16 and more."""
     state = {"throttled": 0, "served": 0}
     late: list[int] = []
+    together = threading.Event()
 
     def behave(ask: Ask) -> Reply:
         busy = endpoint._in_flight > 4
+        if endpoint._in_flight >= 16:
+            together.set()
         state["throttled" if busy else "served"] += 1
         if state["served"] > 100:
             late.append(endpoint._in_flight)
-        delay = 0.1 if endpoint.total < 50 else 0.01
-        return (
-            Reply(status=status, body="busy", delay=delay) if busy else Reply(answer(), delay=delay)
+        # The first alone finds out what the server takes; those after it come together.
+        once = together if endpoint.total > 1 else None
+        return replace(
+            Reply(status=status, body="busy") if busy else Reply(answer()), delay=0.01, once=once
         )
 
     with Endpoint(behave) as endpoint:
@@ -103,11 +109,26 @@ def test_every_try_throttled_for_long_is_an_outage(
     monkeypatch.setattr("gavel.inference.dispatch._LONGEST_BACKOFF", 0.05)
     busy = Reply(status=429, body={"error": {"message": "Rate limit reached"}})
     with Endpoint(lambda ask: busy) as endpoint, pytest.raises(EvaluatorOutage) as raised:
-        bench.judge(judge_at(endpoint.url), 40)
+        bench.judge(judge_at(endpoint.url, timeout=0.3), 40)
     assert endpoint.url in str(raised.value)
     assert "throttles every request" in str(raised.value)
     assert "Rate limit reached" in str(raised.value)
     assert bench.answers() == []
+
+
+def test_a_slow_server_that_is_busy_with_what_it_accepted_is_no_outage(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gavel.inference.dispatch._STARVED", 0.3)
+    monkeypatch.setattr("gavel.inference.dispatch._LONGEST_BACKOFF", 0.3)
+
+    def behave(ask: Ask) -> Reply:
+        busy = endpoint._in_flight > 4
+        return Reply(status=429, body="busy") if busy else Reply(answer(), delay=1.0)
+
+    with Endpoint(behave) as endpoint:
+        judged = bench.judge(judge_at(endpoint.url, timeout=30, retries=10), 12)
+    assert judged.valid == 12
 
 
 def test_a_retry_after_of_hours_is_an_outage_at_once(bench: Bench) -> None:

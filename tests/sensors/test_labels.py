@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sensors.labels import decide
 
 
@@ -15,3 +17,11 @@ def test_each_change_is_asked_for_once() -> None:
     gone, cursor = decide(None, cursor)
     assert (second, back, gone) == ("alignment|b|2", "alignment|a|3", "alignment|no labels|4")
     assert decide(None, cursor) == (None, cursor)
+
+
+@pytest.mark.parametrize("corrupt", ["{", "7", '["a"]', '["a", "b"]', "null"])
+def test_a_corrupt_cursor_asks_once_more_under_a_key_that_was_not_used(corrupt: str) -> None:
+    key, cursor = decide("a", corrupt)
+    assert key is not None
+    assert key != decide("a", None)[0]
+    assert decide("a", cursor) == (None, cursor)

@@ -23,9 +23,9 @@ from gavel.judge.evaluate import Judge
 from gavel.judge.prompts import Prompts
 from gavel.settings.judging import Evaluator
 from gavel.store.tables import session
-from tests.cloud.servers import free_port
 from tests.integration.contract import ModelContract
 from tests.integration.judging import RUBRIC, Bench, judge_at
+from tests.ports import free_port
 
 if importlib.util.find_spec("vllm") is None:
     pytest.skip("vLLM is not installed; make test-vllm installs it", allow_module_level=True)

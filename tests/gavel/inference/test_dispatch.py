@@ -132,7 +132,7 @@ def test_no_more_answers_than_may_be_in_flight_are_ever_unkept(most: int) -> Non
         pass
 
     started = itertools.count(1)
-    limits = Limits(max_concurrency=most, retries=0, breaker_window=20, breaker_share=0.5)
+    limits = Limits(most, retries=0, breaker_window=20, breaker_share=0.5, timeout=60)
     for batch in dispatch(requests, send, nothing, nothing, limits, "nowhere"):
         kept += len(batch)
     assert kept == len(requests)
