@@ -15,6 +15,7 @@ from assets.tables import (
     check_spec,
     declared_asset,
     declared_spec,
+    pages_version,
     table_result,
     told_plainly,
     valid_rows,
@@ -32,7 +33,7 @@ from gavel.dialogue.results import (
 )
 from gavel.report.dialogue import DialoguePages, page_name, render_leaderboard
 from gavel.settings.dialogue import Dialogue
-from gavel.store.files import alone, write_text
+from gavel.store.files import alone, keep_only, write_text
 from gavel.store.manifests import Manifest
 from gavel.store.tables import write_table
 from gavel.suite import Suite
@@ -133,14 +134,13 @@ def _pages(suite: Suite, settings: Dialogue) -> dg.AssetsDefinition:
         }
         for name, text in texts.items():
             write_text(folder / f"{name}.html", text)
-        for page in folder.glob("*.html"):
-            if page.stem not in texts:
-                page.unlink()
+        keep_only(folder, ".html", texts)
         return dg.MaterializeResult(
+            data_version=pages_version(texts.values()),
             metadata={
                 "failed": len(made.failed()),
                 "path": dg.MetadataValue.path(str(folder / "index.html")),
-            }
+            },
         )
 
     return pages

@@ -9,13 +9,21 @@ import orjson
 
 from assets.partitions import daily, opinion_files, shard_files
 from assets.signatures import publish_manifest, reported_signature
-from assets.tables import VALID_ROWS, Result, check_spec, declared_asset, table_result, valid_rows
+from assets.tables import (
+    VALID_ROWS,
+    Result,
+    check_spec,
+    declared_asset,
+    pages_version,
+    table_result,
+    valid_rows,
+)
 from gavel.report.audit import events
 from gavel.report.day import day_report, record_pages
 from gavel.report.page import render_day
 from gavel.report.validity import EVENTS_VALID
 from gavel.store.bucket import shown
-from gavel.store.files import write_text
+from gavel.store.files import keep_only, write_text
 from gavel.store.manifests import Manifest, signature_hash, write_manifest
 from gavel.store.tables import write_table
 from gavel.suite import Suite
@@ -85,10 +93,14 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
         signature = reported_signature(suite, files, day, tasks)
         gathered = day_report(suite, files, day, tasks)
         path = files.root / "report" / f"{day}.html"
+        pages = set()
         for task in tasks:
-            for row_id, page in record_pages(suite, files, day, task):
-                write_text(path.with_suffix("") / f"{row_id}.html", page)
-        write_text(path, render_day(gathered))
+            for row_id, record in record_pages(suite, files, day, task):
+                write_text(path.with_suffix("") / f"{row_id}.html", record)
+                pages.add(row_id)
+        keep_only(path.with_suffix(""), ".html", pages)
+        page = render_day(gathered)
+        write_text(path, page)
         broken = [e for e in gathered.equalities if not e.holds]
         check = dg.AssetCheckResult(
             check_name="nothing_is_lost",
@@ -102,6 +114,7 @@ def report_assets(suite: Suite, tasks: Sequence[str]) -> list[dg.AssetsDefinitio
             )
             write_manifest(noted, manifest)
         return dg.MaterializeResult(
+            data_version=pages_version([page]),
             tags={"gavel/signature": signature_hash(signature)},
             metadata={
                 "page": dg.MetadataValue.url(path.as_uri()),

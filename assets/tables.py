@@ -1,5 +1,6 @@
 """What every table of the graph tells Dagster: its rows, columns, content version and validity."""
 
+import hashlib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ VALID_ROWS = "valid_rows"
 FAILURE_TAG = "gavel/failure"
 """The tag of a failed run: the class of its error, or `check:` and the name of the check that failed."""
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 """Raised whenever an asset would make another table of the same input."""
 
 _SHOWN = 5
@@ -41,6 +42,11 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def pages_version(pages: Iterable[str]) -> dg.DataVersion:
+    """The data version of an asset that is pages: the hash of their texts."""
+    return dg.DataVersion(hashlib.sha256("\0".join(pages).encode()).hexdigest()[:32])
 
 
 def table_result(

@@ -6,14 +6,14 @@ import errno
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
 
 from gavel.errors import StoreError
-from gavel.store.bucket import bucket_of, put, shown
+from gavel.store.bucket import bucket_of, put, remove, shown
 
 
 @contextmanager
@@ -74,6 +74,15 @@ def write_text(path: Path, text: str) -> None:
     """
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def keep_only(folder: Path, suffix: str, stems: Collection[str]) -> None:
+    """Delete the files in `folder` that end in `suffix`, of a bucket its objects, save those named in `stems`."""
+    if (bucket := bucket_of(folder)) is not None:
+        bucket.bring_folder(folder, suffix)
+    for path in folder.glob(f"*{suffix}"):
+        if path.stem not in stems:
+            remove(path)
 
 
 def _unlink_abandoned(temporary: Path) -> None:

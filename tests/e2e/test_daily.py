@@ -83,6 +83,14 @@ def test_a_day_run_twice_asks_nothing_and_gives_equal_bytes(
         assert db.execute("SELECT count(*) FROM chat_scores").fetchall() == [(CHAT,)]
 
 
+def test_pages_of_records_go_when_they_are_not_wanted_any_more(judged: Project) -> None:
+    folder = judged.store.root / "report" / DAY
+    for wanted in (3, 1, 0):
+        judged.write_suite(quality={"record_pages": wanted})
+        judged.evaluate(DAY)
+        assert len(list(folder.glob("*.html"))) == 2 * wanted, "of either task"
+
+
 def test_late_rows_alone_are_asked(judged: Project, endpoint: Endpoint) -> None:
     judged.evaluate(DAY)
     before = endpoint.total
