@@ -31,7 +31,7 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Evidence:
-    """One evaluator's scores of one task with labels. `drawn` has the round and probability of each by row_id."""
+    """One evaluator's scores of a task with labels. `drawn` has the round and probability of the task's sample."""
 
     suite: Suite
     rubric: Rubric
@@ -97,29 +97,45 @@ class Evidence:
         return [self.records[row_id]["conversation_id"] or row_id for row_id in row_ids]
 
     def weights(self, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
-        """Inverse inclusion probabilities; or none, with the reason where some are of the sample.
+        """What undoes unequal chances of being drawn; None where some records are not of the sample; and a note.
 
-        Each round of the sample stands for all records. Of several, each counts by the number of its records here,
-        so that the more are labelled the less a small first round says.
+        A round is drawn from what the rounds before it left. So it stands for all records together with theirs,
+        each of which then counts once (Des Raj's estimator, 1956), and for those of its records that nobody has
+        labelled the others of the round do. Of several rounds, each counts by the number of its records here, so
+        that the more are labelled the less a small first round says.
         """
         known = [row_id for row_id in row_ids if row_id in self.drawn]
-        if len(known) == len(row_ids):
-            rounds = Counter(self.drawn[row_id][0] for row_id in row_ids)
-            if len(rounds) < 2:
-                return [1 / self.drawn[row_id][1] for row_id in row_ids], None
-            stand_for = dict.fromkeys(rounds, 0.0)
-            for row_id in row_ids:
-                of, probability = self.drawn[row_id]
-                stand_for[of] += 1 / probability
-            return [
-                rounds[of] / stand_for[of] / probability
-                for of, probability in map(self.drawn.__getitem__, row_ids)
-            ], None
         if not known:
             return None, None
-        return None, (
-            f"{len(row_ids) - len(known)} of {len(row_ids)} labelled records are not of the sample: unweighted"
-        )
+        if len(known) < len(row_ids):
+            return None, (
+                f"{len(row_ids) - len(known)} of {len(row_ids)} labelled records are not of the sample: unweighted"
+            )
+        here = Counter(self.drawn[row_id][0] for row_id in row_ids)
+        weights = [0.0] * len(row_ids)
+        for round_, count in here.items():
+            shares = [self._share(row_id, round_) for row_id in row_ids]
+            for place, share in enumerate(shares):
+                weights[place] += count * share / sum(shares)
+        without = [str(r) for r in self._rounds if r < max(here) and not self._rounds[r][1]]
+        note = f"round {', '.join(without)} has no labels, so nothing speaks for its records"
+        return weights, note if without else None
+
+    @cached_property
+    def _rounds(self) -> Mapping[int, tuple[int, int]]:
+        """The number of records of each round of the sample, and of those with a label of any field."""
+        labelled = {row_id for items in self.references.values() for row_id in items}
+        drawn = Counter(round_ for round_, _ in self.drawn.values())
+        read = Counter(of for row_id, (of, _) in self.drawn.items() if row_id in labelled)
+        return {round_: (drawn[round_], read[round_]) for round_ in sorted(drawn)}
+
+    def _share(self, row_id: str, round_: int) -> float:
+        """How many records this one stands for in the estimate that ends with `round_`."""
+        own, probability = self.drawn[row_id]
+        if own > round_:
+            return 0.0
+        drawn, labelled = self._rounds[own]
+        return drawn / labelled / (probability if own == round_ else 1.0)
 
 
 def published(gathered: Sequence[Evidence]) -> Iterator[Evidence]:
@@ -137,10 +153,11 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
     """The evidence of every task and of every evaluator that scored labelled records of it."""
     rubrics = scored_rubrics(suite, store)
     found = references(labels, suite.alignment.adjudicators)
-    drawn = {
-        row["row_id"]: (int(row["round"]), float(row["inclusion_probability"]))
-        for row in sample.to_pylist()
-    }
+    drawn: dict[str, dict[str, tuple[int, float]]] = {task: {} for task in rubrics}
+    for row in sample.to_pylist():
+        if row["task"] in drawn:
+            chance = int(row["round"]), float(row["inclusion_probability"])
+            drawn[row["task"]][row["row_id"]] = chance
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}
         own[SCORE] = _scores(rubric, own)
@@ -152,7 +169,7 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
         records = rows_by_id(store, task, list(columns), row_ids)
         for evaluator in sorted({row["evaluator"] for row in records.values()}):
             scored = {k: row for k, row in records.items() if row["evaluator"] == evaluator}
-            yield Evidence(suite, rubric, evaluator, own, scored, drawn)
+            yield Evidence(suite, rubric, evaluator, own, scored, drawn[task])
 
 
 def _scores(rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]) -> dict[str, Reference]:

@@ -119,10 +119,10 @@ def test_people_among_themselves_and_the_ceiling(scored: Scored) -> None:
 
 def chances(drawn: Mapping[int, tuple[int, float]]) -> pa.Table:
     """A sample by the numbers of its records: the round and the probability of each."""
-    names = ("row_id", "round", "inclusion_probability")
+    names = ("row_id", "task", "round", "inclusion_probability")
     return pa.Table.from_pylist(
         [
-            dict(zip(names, (f"{n:032x}", round_, probability), strict=True))
+            dict(zip(names, (f"{n:032x}", "chat", round_, probability), strict=True))
             for n, (round_, probability) in drawn.items()
         ],
         schema=pa.schema([SAMPLE.field(name) for name in names]),
@@ -134,8 +134,34 @@ def test_a_round_counts_by_its_labels_however_small_its_chances_were(scored: Sco
     # One record of a first round that drew one in a hundred, four of a second that drew half.
     sample = chances({0: (1, 0.01), **dict.fromkeys((1, 2, 3), (2, 0.5)), 4: (2, 0.25)})
     found = measured(scored, cells, sample)["help", "bias", None]
-    second = (2 * (-1 + 0 + 1) + 4 * 2) / 10
+    # The second was drawn from what the first had left, whose own record it stands beside.
+    second = (1 * -2 + 2 * (-1 + 0 + 1) + 4 * 2) / 11
     assert found["value"] == pytest.approx((1 * -2 + 4 * second) / 5)
+
+
+def test_a_stratum_used_up_by_the_first_round_keeps_its_place_in_the_second(scored: Scored) -> None:
+    """The five with bias -2 are all drawn at first, with five of the others; then ten of the fifteen left."""
+    sample = chances(
+        {n: (1, 1.0 if n % 5 == 0 else 5 / 20) for n in (*range(0, 25, 5), 1, 2, 3, 4, 6)}
+        | dict.fromkeys([n for n in range(7, 25) if n % 5][:10], (2, 10 / 15))
+    )
+    rows = [int(row["row_id"], 16) for row in sample.to_pylist()]
+    cells = [label(n, "help", 3 if n % 5 == 0 else 1 + n % 5) for n in rows]
+    found = measured(scored, cells, sample)["help", "bias", None]
+    assert found["value"] == pytest.approx((5 * -2 + 20 * 0) / 25)
+    # With 6 of 10 and 5 of 10 labelled, these stand for the others of their round.
+    half = [cell for cell in cells if int(cell["row_id"], 16) % 2 == 0]
+    found = measured(scored, half, sample)["help", "bias", None]
+    assert found["n"] == 11
+    assert found["value"] == pytest.approx((5 * -2 + 20 * 0) / 25)
+
+
+def test_a_round_without_labels_is_told_of(scored: Scored) -> None:
+    sample = chances({0: (1, 0.5), 1: (2, 0.5), 2: (2, 0.25)})
+    cells = [label(n, "help", 3) for n in (1, 2)]
+    found = measured(scored, cells, sample)["help", "bias", None]
+    assert found["value"] == pytest.approx((2 * -1 + 4 * 0) / 6)
+    assert "round 1 has no labels, so nothing speaks for its records" in found["note"]
 
 
 def test_days_of_few_effective_labels_are_corrected_by_those_of_all(scored: Scored) -> None:
