@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gavel.alignment.files import FORMATS, read_file
+from gavel.alignment.files import FORMATS, place_for, read_file
 from gavel.alignment.labels import check_labels, counts, sentences
 from gavel.alignment.sheets import write_sheets
 from gavel.benchmark.pairs import read_pairs
@@ -174,11 +174,12 @@ def _labels(suite: Suite, files: Sequence[Path], only_check: bool) -> int:
         usable += counted["usable"]
         print(f"{path}: {counted['usable']:,} labels usable, {counted['rejected']:,} rejected")
         if not only_check and counted["usable"]:
-            target = folder / path.name
+            target = place_for(path, folder, suite.alignment.columns)
+            known = " in the place of the one that was there" if target.exists() else ""
             with replacing(target) as temporary:
                 temporary.write_bytes(path.read_bytes())
             print(
-                f"taken in as {target}; the sensor `labels` or the job measure_alignment measures by it"
+                f"taken in as {target}{known}; the sensor `labels` or the job measure_alignment measures by it"
             )
     return 0 if usable else 1
 

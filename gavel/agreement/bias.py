@@ -85,7 +85,7 @@ def position_bias(
     """
     value = np.asarray(first_preferred, np.float64)
     features = np.stack([np.ones(len(value)), value, value**2], axis=1)
-    reasons = ["no pair was asked", "every choice is the same"]
+    reasons = ["no pair was asked about and answered", "every choice is the same"]
     found = estimate(by_cluster(features, clusters), _position, reasons, resampling, len(value))
     return Effect("position", found[0], found[1])
 

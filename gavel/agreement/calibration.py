@@ -67,13 +67,14 @@ def calibration(
     right: Sequence[bool],
     clusters: Sequence[Hashable],
     resampling: Resampling,
+    weights: Sequence[float] | None = None,
 ) -> Calibration:
-    """Confidence (0..1) against being right, record by record.
+    """Confidence (0..1) against being right, record by record; `weights` are how many records each stands for.
 
     ECE = sum over BINS equal bins of n_b/n * |mean confidence - share right| (Naeini, Cooper & Hauskrecht
     2015, AAAI). It is never below 0: where few records make the bins noisy, it is above the truth.
     """
-    p, hit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
+    p, hit, w = _arrays(confidence, right, weights)
     if len(p) and not (np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1):
         raise ValueError("a confidence is not within 0 and 1")
     none = "no record has a confidence and a label"
@@ -87,7 +88,7 @@ def calibration(
     for offset, value in ((2, np.ones(len(p))), (2 + BINS, p), (2 + 2 * BINS, hit)):
         features[rows, offset + where] = value
     found = estimate(
-        by_cluster(features, clusters),
+        by_cluster(features * w[:, None], clusters),
         _figures,
         [none] * 3 + ["the bin is empty"] * BINS,
         resampling,
@@ -99,7 +100,7 @@ def calibration(
             float(edges[b]),
             float(edges[b + 1]),
             int((where == b).sum()),
-            float(p[where == b].mean()),
+            float(np.average(p[where == b], weights=w[where == b])),
             found[3 + b],
         )
         for b in range(BINS)
@@ -113,6 +114,7 @@ def recalibration(
     right: Sequence[bool],
     clusters: Sequence[Hashable],
     resampling: Resampling,
+    weights: Sequence[float] | None = None,
     least: int = 20,
 ) -> Recalibration:
     """Isotonic regression fitted on one half of the conversations and measured on the other.
@@ -120,7 +122,7 @@ def recalibration(
     Halves are drawn by `resampling.seed`. (Zadrozny & Elkan 2002, KDD.) Fewer than `least` records in a half are
     too few.
     """
-    p, hit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
+    p, hit, w = _arrays(confidence, right, weights)
     codes = cluster_codes(clusters)
     count = int(codes.max()) + 1 if len(codes) else 0
     chosen = np.random.default_rng(resampling.seed).permutation(count) < count // 2
@@ -131,21 +133,33 @@ def recalibration(
             *(None, None, None, ()),
             reason=f"{fewest} records in a half; at least {least} are needed",
         )
-    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p[fitting], hit[fitting])
+    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    curve.fit(p[fitting], hit[fitting], sample_weight=w[fitting])
     kept = np.flatnonzero(~fitting).tolist()
     names, known = [clusters[k] for k in kept], [bool(hit[k]) for k in kept]
     corrected = np.clip(curve.predict(p[kept]), 0, 1)
     errors = [
-        by_cluster(np.stack([np.ones(len(kept)), (q - hit[kept]) ** 2], axis=1), names)
+        by_cluster(np.stack([w[kept], w[kept] * (q - hit[kept]) ** 2], axis=1), names)
         for q in (p[kept], corrected)
     ]
     gain = difference(errors[0], errors[1], _mean, ["no record"], resampling, len(kept))[0]
     knots = zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True)
     return Recalibration(
-        calibration(p[kept].tolist(), known, names, resampling),
-        calibration(corrected.tolist(), known, names, resampling),
+        calibration(p[kept].tolist(), known, names, resampling, w[kept].tolist()),
+        calibration(corrected.tolist(), known, names, resampling, w[kept].tolist()),
         gain,
         tuple(knots),
+    )
+
+
+def _arrays(
+    confidence: Sequence[float], right: Sequence[bool], weights: Sequence[float] | None
+) -> tuple[Floats, Floats, Floats]:
+    p = np.asarray(confidence, np.float64)
+    return (
+        p,
+        np.asarray(right, np.float64),
+        np.ones_like(p) if weights is None else np.asarray(weights),
     )
 
 

@@ -67,16 +67,21 @@ def calibrations(gathered: Iterable[Evidence]) -> pa.Table:
 
 
 def plotted(table: pa.Table) -> dict[str, float]:
-    """Figures for the UI to plot over time: task/field/figure, of the evaluator with most labels."""
+    """Figures for the UI to plot over time: task/field/figure, of what is published.
+
+    A table without that has it of the evaluator with most labels.
+    """
     rows = table.to_pylist()
-    used = Counter(
-        (row["task"], row["evaluator"])
-        for row in rows
-        if row["figure"] in PLOTTED and row["evaluator"] != PUBLISHED
-    )
-    main = {}
-    for (task, evaluator), _ in sorted(used.items(), key=lambda entry: entry[1]):
-        main[task] = evaluator
+    labels: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        if row["figure"] in PLOTTED and row["key"] is None:
+            labels[row["task"], row["evaluator"]] += row["n"]
+    main = {
+        task: evaluator
+        for (task, evaluator), _ in sorted(
+            labels.items(), key=lambda entry: (entry[0][1] == PUBLISHED, entry[1])
+        )
+    }
     return {
         f"{row['task']}/{row['field']}/{row['figure']}": row["value"]
         for row in rows
@@ -315,24 +320,30 @@ def _calibrated(found: Evidence, field: str) -> Rows:
         else:
             right.append(abs(reference - given) <= within + 1e-9)
     clusters = found.clusters(kept)
-    made = calibration(confidence, right, clusters, found.resampling)
-    yield from _calibration_rows(found, field, made, "", len(items) - len(kept))
-    again = recalibration(confidence, right, clusters, found.resampling)
+    weights, note = found.weights(kept)
+    made = calibration(confidence, right, clusters, found.resampling, weights)
+    yield from _calibration_rows(found, field, made, "", len(items) - len(kept), note)
+    again = recalibration(confidence, right, clusters, found.resampling, weights)
     if again.before is None or again.after is None or again.brier_gain is None:
         yield _row(found, field, "brier_gain", Estimate(None, n=len(kept), reason=again.reason))
         return
-    yield from _calibration_rows(found, field, again.before, "_held_out", 0)
-    yield from _calibration_rows(found, field, again.after, "_recalibrated", 0)
-    yield _row(found, field, "brier_gain", again.brier_gain)
+    yield from _calibration_rows(found, field, again.before, "_held_out", 0, note)
+    yield from _calibration_rows(found, field, again.after, "_recalibrated", 0, note)
+    yield _row(found, field, "brier_gain", again.brier_gain, note=note)
     for at, to in again.knots:
         yield _row(found, field, "recalibrated_confidence", Estimate(to, n=len(kept)), f"{at:.4g}")
 
 
 def _calibration_rows(
-    found: Evidence, field: str, made: Calibration, suffix: str, excluded: int
+    found: Evidence,
+    field: str,
+    made: Calibration,
+    suffix: str,
+    excluded: int,
+    note: str | None,
 ) -> Rows:
     for name, each in (("ece", made.ece), ("brier", made.brier), ("overconfidence", made.gap)):
-        yield _row(found, field, f"{name}{suffix}", each, None, excluded)
+        yield _row(found, field, f"{name}{suffix}", each, None, excluded, note)
     for bin_ in made.bins:
         key = f"{bin_.low:.1f} to {bin_.high:.1f}"
         right = bin_.right

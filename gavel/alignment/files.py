@@ -9,7 +9,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,31 @@ def label_files(folder: Path) -> list[Path]:
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
+
+
+def place_for(path: Path, folder: Path, columns: Mapping[str, str]) -> Path:
+    """Where in `folder` a label file is kept: in the place of one it is a later version of, else its own.
+
+    It is a later version of a file of its name that labels no record, by no annotator, that it does not. The
+    sheets of every task and round have the same names.
+
+    Raises:
+        LabelError: the file cannot be read at all, or has no column for the record.
+    """
+    own = _labelled(path, columns)
+    for number in count(1):
+        # An underscore comes after the dot, so that the later file is read later.
+        place = folder / (path.name if number == 1 else f"{path.stem}_{number}{path.suffix}")
+        if not place.exists():
+            return place
+        with suppress(LabelError):
+            if _labelled(place, columns) <= own:
+                return place
+    raise AssertionError("there is always a further number")
+
+
+def _labelled(path: Path, columns: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(cell.row_id, cell.annotator) for cell in read_file(path, columns)}
 
 
 def read_file(path: Path, columns: Mapping[str, str]) -> Iterator[Cell]:

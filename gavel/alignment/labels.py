@@ -157,8 +157,11 @@ def _row(
     if cell.time:
         try:
             row["time"] = _time(cell.time, suite)
-        except ValueError:
-            wrong("malformed_time", f"time is {cell.time!r}; accepted: ISO 8601")
+        except (ValueError, OverflowError):
+            wrong(
+                "malformed_time",
+                f"time is {cell.time!r}; accepted: ISO 8601, of the years 1 to 9999 in UTC",
+            )
     if not row["value"]:
         wrong("missing_value", f"{cell.field or 'the field'} has no value")
     elif cell.row_id in tasks:

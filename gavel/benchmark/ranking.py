@@ -126,10 +126,12 @@ def ranking_rows(
     fitted = _strengths(answered, systems, resampling)
     for system, strength in zip(systems, fitted, strict=True):
         yield row("strength", strength, system)
-    known = sorted((s.value for s in fitted if s.value is not None), reverse=True)
+    known = [s.value for s in fitted if s.value is not None]
     for system, strength in zip(systems, fitted, strict=True):
         if strength.value is not None:
-            rank = float(1 + known.index(strength.value))
+            # Equal strengths are fitted up to the last digits.
+            above = sum(other > strength.value + 1e-6 for other in known)
+            rank = float(1 + above)
             yield row("rank", Estimate(rank, n=strength.n), system)
     if evaluator != PEOPLE:
         choices = [(value, o.item) for o in found for value in o.shown_first]

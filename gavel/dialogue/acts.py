@@ -100,8 +100,8 @@ def parse_acts(path: Path, document: Mapping[str, Any]) -> ActPredictions:
 
 def _pairs(where: str, content: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     turns = content.get("turns", content.get("log"))
-    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
-        raise PredictionError(f"{where}: log, or turns, must be a list of objects")
+    if not isinstance(turns, list) or not turns or not all(isinstance(t, dict) for t in turns):
+        raise PredictionError(f"{where}: log, or turns, must be a list of at least one object")
     if "turns" in content:
         return [(turn.get("user", []), turn.get("system", [])) for turn in turns]
     acts = [turn.get("dialog_act", turn.get("dialogue_acts", {})) for turn in turns]

@@ -49,7 +49,7 @@ from gavel.text.bertscore import (
 )
 from gavel.text.embeddings import EMBEDDED, embed
 
-VERSION = "2"
+VERSION = "3"
 """Raised whenever a figure would be another of the same data."""
 
 _OF_EVALUATOR = {"temperature", "max_tokens", "seed", "extra_body", "prices"}

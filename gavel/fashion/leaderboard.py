@@ -172,6 +172,8 @@ def _columns(rows: Rows) -> list[tuple[str, str, NDArray[np.float64], str]]:
     def having(code: str) -> NDArray[np.float64]:
         return np.array([(float(code in row["failures"]), 1.0) for row in rows])
 
+    # A try without a query may have been mended by the next: then there is one.
+    without_query = np.array([(float(row["undefined"] == "no query"), 1.0) for row in rows])
     whys = {row["undefined"] for row in rows if row["goal_kind"] == "item" and row["undefined"]}
     no_items = "no conversation about an item"
     why = "; ".join(sorted(whys)) or no_items
@@ -186,7 +188,7 @@ def _columns(rows: Rows) -> list[tuple[str, str, NDArray[np.float64], str]]:
         ),
         ("theme_first", "", measured("theme_first"), no_themes),
         ("theme_third", "", measured("theme_third"), no_themes),
-        ("no_query", "", having("no_query"), ""),
+        ("no_query", "", without_query, ""),
         *(
             ("failed", code, column, "")
             for code in FAILURES

@@ -113,6 +113,11 @@ def attributes_found(
     ]
 
 
+def _place(nearness: Vector, right: int) -> int:
+    """How many are nearer than the right one."""
+    return int((nearness > nearness[right]).sum())
+
+
 def add_scores(
     rows: Sequence[dict[str, Any]],
     vocabulary: Vocabulary,
@@ -158,7 +163,7 @@ def add_scores(
         else:
             # The place of the right theme among the nearest: 0 for the first.
             places = {
-                q: int((themes @ vectors[q] > themes[names.index(goal)] @ vectors[q]).sum())
+                q: _place(themes @ vectors[q], names.index(goal))
                 for search in searches
                 for q in search
             }

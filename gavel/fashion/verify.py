@@ -68,13 +68,15 @@ _ERROR = re.compile(
             r"<\|[a-z_]+\|>|\[/?inst\]|\{\{.*\}\}|</?think(?:ing)?>|^\W*### ?\w+ ?:|\bopenai\b",
             # A model that speaks of itself.
             r"\bas an ai\b(?!,? you)",
-            r"\b(?:ai|large) language model\b|\b(?:as|i am|i'm) an? (?:ai|language) model\b",
+            r"\b(?:ai|large) language model\b",
+            r"\b(?:as|i am|i'm) (?:just |only |merely )?an? (?:ai|language) model\b",
+            r"\b(?:i am|i'm) (?:just |only |merely )?an ai(?=[,.;!:]| (?:and|so|but|assistant|chatbot)\b|\W*\Z)",
             r"\bals (?:ki|ki-modell|künstliche intelligenz|(?:ki-)?sprachmodell)\b",
             r"\bbin (?:nur )?ein (?:ki-)?sprachmodell\b",
             r"\ben tant qu'(?:ia|intelligence artificielle)\b|\bmodèle de langage\b",
             r"\bως τεχνητή νοημοσύνη\b|\bγλωσσικό μοντέλο\b",
             # A refusal to play the part or to translate.
-            _CANNOT + r"(?:write|act|play|speak|answer|reply|respond|pretend)"
+            _CANNOT + r"(?:write|act|play|role-?play|speak|answer|reply|respond|pretend)"
             r"\b.{0,20}\b(?:customer|user|role|character)\b",
             _CANNOT + r"translate (?:this|that|it|the (?:text|message|following))\b",
             r"\bkann (?:\w+ ){1,4}nicht übersetzen\b|\bne peux pas traduire\b|\bδεν μπορώ να (?:το )?μεταφράσω\b",

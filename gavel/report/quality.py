@@ -8,7 +8,7 @@ figure               field            key       value
 -------------------  ---------------  --------  ---------------------------------------------------
 records                                         rows of `scores`
 valid, invalid                                  verdicts of the first attempt, by status
-repaired                                        invalid at first, valid in `scores`
+repaired                                        invalid at first, valid when the same evaluator was asked again
 unresolved                                      status unresolved in `scores`
 invalid_rate                                    invalid / verdicts of the first attempt
 unresolved_rate                                 unresolved / records
@@ -350,7 +350,7 @@ def _validity(db: duckdb.DuckDBPyConnection) -> Iterator[Row]:
     (repaired,) = _one(
         db,
         """
-        SELECT count(*) FROM scores
+        SELECT count(DISTINCT row_id) FROM verdicts
         WHERE status = 'valid' AND row_id IN (
             SELECT row_id FROM verdicts WHERE attempt = 1 AND status = 'invalid')
         """,

@@ -7,7 +7,7 @@ escalated                       reason  records that went to the larger evaluato
 escalated_rate                          escalated / records
 opinions_cost_usd               tier    sum over the answers of the panel's further members, or of the larger one
 disagreement                            mean over the records with two votes or more
-changed              field              of the records the second tier decided, the share whose value it changed
+changed              field              of the records both tiers decided, the share whose value the second changed
 accuracy_before,     label              escalated records that people labelled: share on which the first
 accuracy_after                          tier, and the score after escalation, agree with them
 mae_before,          dimension          the same, as mean absolute error
@@ -88,12 +88,13 @@ def _bought(
     rubric: Rubric, before: pl.DataFrame, gone: pl.DataFrame, people: People
 ) -> Iterator[Row]:
     """How the fields of the escalated records moved, and whether towards people."""
-    both = gone.join(before.select("row_id", *rubric.columns), on="row_id", suffix=" before")
-    decided = both.filter(pl.col("tier") == "second")
+    standing = before.select("row_id", "status", *rubric.columns)
+    both = gone.join(standing, on="row_id", suffix=" before")
+    decided = both.filter((pl.col("tier") == "second") & (pl.col("status before") == "valid"))
     for field in rubric.columns:
         moved: Any = (decided[field].ne_missing(decided[f"{field} before"])).sum()
         share = moved / decided.height if decided.height else None
-        note = None if decided.height else "undefined: the second tier decided no record"
+        note = None if decided.height else "undefined: no record was decided by both tiers"
         yield "changed", field, None, share, decided.height, note
     dimensions = {dimension.name for dimension in rubric.dimensions}
     for field in rubric.columns:

@@ -52,7 +52,7 @@ def embed(
         lambda answer: answer["failure"] is None,
         _ATTEMPTS,
     )
-    found = {}
+    found: dict[str, Vector] = {}
     for text, each in zip(wanted, settled, strict=True):
         if each.reading["failure"] is not None:
             raise FashionError(
@@ -60,6 +60,11 @@ def embed(
                 f"endpoint named in fashion.embeddings, and remove {ledger.folder} to ask anew"
             )
         vector = decoded(each.reading["text"])
+        if found and len(vector) != (numbers := len(next(iter(found.values())))):
+            raise FashionError(
+                f"embedding of {text[:60]!r}: {len(vector)} numbers, where other texts have {numbers}: {model} is "
+                f"another model than it was; remove {ledger.folder} to embed all texts anew"
+            )
         length = float(np.linalg.norm(vector))
         found[text] = vector / length if length else vector
     return found

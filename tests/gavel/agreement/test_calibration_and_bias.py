@@ -31,6 +31,28 @@ def test_calibration_worked_by_hand() -> None:
     assert [b.right.value for b in found.bins] == [0.5, 0.0, 0.0, 1.0]
 
 
+def test_a_record_of_weight_three_counts_as_three() -> None:
+    random = np.random.default_rng(11)
+    sure = random.uniform(0, 1, 400).round(2)
+    right = random.uniform(0, 1, 400) < sure**2
+    weights = random.integers(1, 4, 400)
+    every = np.repeat(np.arange(400), weights)
+    ours = calibration(sure.tolist(), right.tolist(), range(400), FEW, weights.tolist())
+    theirs = calibration(sure[every].tolist(), right[every].tolist(), every.tolist(), FEW)
+    for one, other in ((ours.ece, theirs.ece), (ours.brier, theirs.brier), (ours.gap, theirs.gap)):
+        assert one.value == pytest.approx(other.value)
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+    for own, same in zip(ours.bins, theirs.bins, strict=True):
+        assert own.confidence == pytest.approx(same.confidence)
+        assert own.right.value == pytest.approx(same.right.value)
+    again = recalibration(sure.tolist(), right.tolist(), range(400), FEW, weights.tolist())
+    copies = recalibration(sure[every].tolist(), right[every].tolist(), every.tolist(), FEW)
+    assert np.asarray(again.knots) == pytest.approx(np.asarray(copies.knots))
+    assert again.brier_gain is not None
+    assert copies.brier_gain is not None
+    assert again.brier_gain.value == pytest.approx(copies.brier_gain.value)
+
+
 def test_recalibration_is_measured_on_the_other_half() -> None:
     random = np.random.default_rng(11)
     sure = random.random(2000)

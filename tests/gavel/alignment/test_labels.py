@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gavel.alignment.files import label_files, read_file, read_table
+from gavel.alignment.files import label_files, place_for, read_file, read_table
 from gavel.alignment.labels import counts, read_labels, references, sentences, settle
 from gavel.errors import LabelError
 
@@ -161,6 +161,31 @@ def test_text_of_another_encoding_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("row_id,annotator,help\nx,Zoë,3\n".encode("latin-1"))
     with pytest.raises(LabelError, match=r"is not UTF-8 text .*; save it as UTF-8"):
         list(read_file(tmp_path / "a.csv", {}))
+
+
+def test_a_file_takes_the_place_of_its_earlier_version_and_of_no_other(
+    write: Write, tmp_path: Path
+) -> None:
+    folder = tmp_path / "labels"
+    folder.mkdir()
+
+    def kept(*rows: str) -> str:
+        path = write("ann.csv", "\n".join(["row_id,annotator,clarity", *rows]))
+        place = place_for(path, folder, {})
+        place.write_bytes(path.read_bytes())
+        return place.name
+
+    assert kept("r1,ann,4") == "ann.csv"
+    assert kept("r1,ann,5", "r2,ann,4") == "ann.csv", "more of the same sheet, and one corrected"
+    assert kept("r8,ann,1", "r9,ann,1") == "ann_2.csv", "the sheet of another task or round"
+    assert kept("r1,bob,5", "r2,bob,4") == "ann_3.csv"
+    assert kept("r8,ann,2", "r9,ann,2") == "ann_2.csv"
+    assert kept("r2,ann,3", "r1,ann,3") == "ann.csv"
+    (folder / "ann.csv").write_text("no,label\nfile,here\n")
+    assert kept("r1,ann,5", "r2,ann,4") == "ann_4.csv"
+    assert [path.name for path in label_files(folder)] == [
+        *("ann.csv", "ann_2.csv", "ann_3.csv", "ann_4.csv")
+    ]
 
 
 def test_an_empty_file_has_no_labels_and_hidden_ones_are_not_read(

@@ -134,6 +134,12 @@ def test_win_rates_and_strengths_by_hand() -> None:
     assert strengths == pytest.approx(list(expected), abs=1e-5)
 
 
+def test_equal_strengths_share_a_rank() -> None:
+    games = [1.0] * 19 + [0.0] * 21
+    found = figures(made({("a", "b"): games, ("a", "c"): games, ("b", "c"): [0.5, 0.5]}))
+    assert [found["rank", name, None]["value"] for name in "abc"] == [3, 1, 1]
+
+
 def test_an_unbeaten_system_has_no_strength_and_says_why() -> None:
     found = figures(made({("a", "b"): [1, 1, 1]}))
     strength = found["strength", "a", None]

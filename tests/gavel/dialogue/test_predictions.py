@@ -127,7 +127,8 @@ def test_what_is_malformed_is_one_sentence(tmp_path: Path, content: Any, told: s
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ({"d": {"goal": {}}}, "dialogue 'd': log, or turns, must be a list of objects"),
+        ({"d": {"goal": {}}}, "dialogue 'd': log, or turns, must be a list of at least one object"),
+        ({"d": {"goal": {}, "log": []}}, "log, or turns, must be a list of at least one object"),
         (
             {"d": {"goal": {"hotel": {"reqt": ["\ud800"]}}, "log": []}},
             "dialogue 'd': the goal holds half a surrogate pair",

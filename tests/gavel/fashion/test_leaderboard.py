@@ -55,7 +55,7 @@ def test_figures_by_hand() -> None:
     one = [attribute("colour", False, False)]
     table = found(
         row(1, bertscore=0.8, attributes=two),
-        row(2, bertscore=0.6, attributes=one, failures=["prefix", "prefix"]),
+        row(2, bertscore=0.6, attributes=one, failures=["prefix", "prefix", "no_query"]),
         row(3, bertscore=None, attributes=[], failures=["no_query"], undefined="no query"),
         row(
             4, goal_kind="theme", bertscore=None, similarity=None, theme_first=0.5, theme_third=1.0
@@ -74,6 +74,7 @@ def test_figures_by_hand() -> None:
     assert table["theme_first", ""]["value"] == pytest.approx(50)
     assert table["theme_third", ""]["value"] == pytest.approx(100)
     assert table["no_query", ""]["value"] == pytest.approx(25)
+    assert table["failed", "no_query"]["value"] == pytest.approx(50), "the second mended it"
     # A conversation counts once, however often it failed so.
     assert table["failed", "prefix"]["value"] == pytest.approx(25)
     assert ("failed", "role_switch") not in table

@@ -116,6 +116,9 @@ def test_a_contraction_contradicts_no_size(vocabulary: Vocabulary) -> None:
 
 
 ERRORS = [
+    "I'm just a language model, I have no size",
+    "I am an AI and cannot buy shoes",
+    "I cannot roleplay as a customer.",
     "I'm sorry, but I can't help with that request.",
     "I’m sorry, I cannot assist with that.",
     "Sorry, I am unable to assist you with this request!",
@@ -152,6 +155,8 @@ ERRORS = [
     "Σφάλμα 500",
 ]
 CONVERSATION = [
+    "I am an AI engineer and need a jacket",
+    "I'm an Aigle fan",
     "Sorry, I cannot see your orders. Which colour would you like?",
     "I can't help you with discounts, but here are some shoes.",
     "I'm sorry, I can't help with that discount. Shall I look for shoes?",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gavel.errors import FashionError
 from gavel.inference.embeddings import decoded, encoded
 from gavel.inference.ledger import Ledger
 from gavel.text import embeddings
@@ -35,6 +36,20 @@ def test_texts_are_embedded_once_and_blank_ones_never(
         assert set(found) == {"a", "b", "x" * 5000}
         assert found["a"] == pytest.approx([0.6, 0.8])
     assert asked == ["a", "b", "x" * LONGEST]
+
+
+def test_vectors_of_another_length_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Model:
+        def query(self, texts: list[str]) -> list[list[float]]:
+            return [[1.0] * (3 if text == "b" else 2) for text in texts]
+
+    monkeypatch.setattr(embeddings, "_model", Model)
+    with Ledger.open(tmp_path, "run", "w") as ledger:
+        told = rf"embedding of 'b': 3 numbers, where other texts have 2: .* remove {tmp_path}"
+        with pytest.raises(FashionError, match=told):
+            embed(["a", "b"], None, ledger)
 
 
 def test_the_embedded_model_reads_four_languages(tmp_path: Path) -> None:
