@@ -84,10 +84,13 @@ class OpenAICompatible:
             if self._mode is None:
                 seen = len(failures)
                 async with negotiation:
-                    # An endpoint that failed while this waited would fail it too. Else a hung one, asked
-                    # by one request at a time, would take as many time-outs as the breaker needs failures.
-                    if self._mode is None and len(failures) > seen:
-                        raise failures[-1]
+                    # An endpoint that failed twice while this waited, or refused, would fail it too. Else a hung
+                    # one, asked by one request at a time, would take as many time-outs as the breaker needs
+                    # failures. One failure may be of its request alone, and is not that of all who wait.
+                    if self._mode is None and failures[seen:]:
+                        latest = failures[-1]
+                        if isinstance(latest, EvaluatorRefused) or len(failures) >= seen + 2:
+                            raise latest
                     if self._mode is None:
                         try:
                             return await self._negotiate(client, request)

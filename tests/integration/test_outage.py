@@ -95,6 +95,16 @@ def test_an_outage_that_meets_only_the_last_records_is_one_too(bench: Bench) -> 
     assert not bench.verdicts.exists()
 
 
+def test_a_first_request_that_fails_is_one_failure_of_many(bench: Bench) -> None:
+    def behave(ask: Ask) -> Reply:
+        return Reply(status=502) if endpoint.total in (1, 10) else Reply(answer(), delay=0.01)
+
+    with Endpoint(behave) as endpoint:
+        judged = bench.judge(judge_at(endpoint.url), 60)
+        assert endpoint.total == 62
+    assert (judged.valid, judged.asked.retries) == (60, 2)
+
+
 def test_a_record_that_always_fails_last_is_a_fault_where_the_server_is_up(bench: Bench) -> None:
     def behave(ask: Ask) -> Reply:
         return DOWN if ask.record == "record 29" else Reply(answer())
