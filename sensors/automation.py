@@ -13,6 +13,7 @@ from assets.jobs import INGEST, PUBLISH, RELEASE, judge_job, regenerate_job
 from assets.partitions import shard_keys
 from assets.signatures import EARLIER, ingest_signature, judge_manifest
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError, MissingExtra
+from gavel.judge.backends import budget_spent
 from gavel.judge.releases import release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
@@ -112,7 +113,7 @@ def stale_partitions(context: dg.SensorEvaluationContext, state: State) -> dg.Se
     ready = _settled(context, state, found)
     waiting = [request.unit.day for request in found if request not in ready]
     told = [
-        f"no rubric is released for {listed(missing)}" if missing else "",
+        f"no day is published until a rubric is released for {listed(missing)}" if missing else "",
         f"drift waits until the days before have settled: {listed(waiting)}" if waiting else "",
     ]
     shards = [request for request in ready if request.unit.kind == "judge"]
@@ -170,7 +171,13 @@ def decided_retries(instance: dg.DagsterInstance, state: State) -> Decided:
         failed = failed_units(instance, since)
     now = state.now.timestamp()
     decided = retries(
-        failed, wanted, now, automation.attempts, automation.backoff, state.suite.zone
+        failed,
+        wanted,
+        now,
+        automation.attempts,
+        automation.backoff,
+        state.suite.zone,
+        spent=all(f.counts for f in failed) or budget_spent(state.suite) is not None,
     )
     return Decided(list(filter(undone, failed)), decided)
 

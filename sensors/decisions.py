@@ -170,11 +170,14 @@ def retries(
     attempts: int,
     backoff: float,
     zone: dt.tzinfo = dt.UTC,
+    *,
+    spent: bool = True,
 ) -> Retries:
     """Decide about each failed unit that is still wanted as it was; `wanted` are the stale units.
 
-    A unit stopped by the budget of the day waits for the next day of `zone`, as often as it takes. A unit that
-    is fresh by now, or wanted with another signature, has a new budget and is not decided here.
+    A unit stopped by the budget of the day waits for the next day of `zone`, as often as it takes, or until the
+    budget is not `spent` any more since somebody has raised it. A unit that is fresh by now, or wanted with
+    another signature, has a new budget and is not decided here.
     """
     again: list[Request] = []
     waiting: dict[Unit, float] = {}
@@ -184,7 +187,7 @@ def retries(
         if request is None or request.signature != failure.signature:
             continue
         if not failure.counts:
-            due = next_day(failure.ended, zone)
+            due = next_day(failure.ended, zone) if spent else failure.ended
         elif failure.permanent or failure.attempt >= attempts:
             given_up.append(failure)
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import time
 import uuid
 from collections.abc import Iterable
@@ -37,16 +38,18 @@ class Spending:
 
     def __init__(self, folder: Path, budget: Budget, prices: Prices, zone: ZoneInfo) -> None:
         self._folder = folder
-        self._budget = budget
+        self._bounds = budget.model_dump(exclude_none=True)
         self._prices = prices
         self._zone = zone
         self._name = f"{uuid.uuid4().hex}.json"
         self._own: dict[str, float] = {}
         self._day = ""
         self._since = 0
-        # A bucket is not asked after every few answers: it would take longer than they did.
-        self._pause = 0.0 if bucket_of(folder) is None else _PAUSE
-        self._next = 0.0
+        # A bucket is not asked after every few answers: it would take longer than they did. Without a budget it is
+        # told at the end alone.
+        bucket_pause = _PAUSE if self._bounds else math.inf
+        self._pause = 0.0 if bucket_of(folder) is None else bucket_pause
+        self._next = 0.0 if self._bounds else self._pause
         self._others: dict[str, float] = {}
 
     def add(self, answers: Iterable[Answer]) -> None:
@@ -68,7 +71,7 @@ class Spending:
         is under way is still answered.
         """
         self._turn_day()
-        for name, bound in self._budget.model_dump(exclude_none=True).items():
+        for name, bound in self._bounds.items():
             total = self._own.get(name, 0) + self._others.get(name, 0)
             total += under_way if name == "requests" else 0
             if total >= bound:
@@ -99,6 +102,8 @@ class Spending:
 
     def _look(self) -> None:
         self._others = {}
+        if not self._bounds:
+            return
         folder = self._folder / self._day
         if (bucket := bucket_of(folder)) is not None:
             bucket.bring_folder(folder, ".json")

@@ -12,8 +12,7 @@ from gavel.judge.heuristic import REVISION, judge_by_rule
 from gavel.judge.opinions import Others
 from gavel.judge.prompts import Prompts
 from gavel.judge.rubric import Rubric
-from gavel.settings.judging import Evaluator
-from gavel.settings.operation import Budget
+from gavel.settings.judging import Evaluator, Prices
 from gavel.suite import Suite
 
 
@@ -63,8 +62,17 @@ def others_of(suite: Suite, task: str, rubric: Rubric) -> Others:
 
 
 def spending_of(suite: Suite, evaluator: Evaluator) -> Spending | None:
-    """What the budget of the day is kept by; None without a budget, and for rules, which cost nothing."""
-    if suite.budget == Budget() or evaluator.backend == "heuristic":
-        return None
-    folder = suite.path(suite.store) / "spending"
-    return Spending(folder, suite.budget, evaluator.prices, suite.zone)
+    """What the budget of the day is kept by; None for rules, which cost nothing.
+
+    Without a budget it is kept too, for one that is set later in the day.
+    """
+    return None if evaluator.backend == "heuristic" else _spending(suite, evaluator.prices)
+
+
+def budget_spent(suite: Suite) -> str | None:
+    """What of today's budget is spent, in words; None while there is some left."""
+    return _spending(suite, Prices()).spent(under_way=0)
+
+
+def _spending(suite: Suite, prices: Prices) -> Spending:
+    return Spending(suite.path(suite.store) / "spending", suite.budget, prices, suite.zone)

@@ -69,6 +69,18 @@ def test_what_a_run_spent_before_an_outage_counts(bench: Bench, tmp_path: Path) 
         assert endpoint.answered.total() == 20
 
 
+def test_a_budget_set_in_the_middle_of_a_day_counts_what_was_spent_before(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with Endpoint(lambda ask: Reply(answer())) as endpoint:
+        judge = judge_at(endpoint.url)
+        bench.judge(replace(judge, spending=spending(tmp_path / "spending")), 30)
+        bounded = replace(judge, spending=spending(tmp_path / "spending", requests=30))
+        with pytest.raises(BudgetSpent, match="30 of 30 requests"):
+            bench.judge(bounded, 50)
+        assert endpoint.total == 30
+
+
 def test_a_new_day_has_a_new_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Clock(dt.datetime):
         hour_of_test = 23

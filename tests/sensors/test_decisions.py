@@ -162,6 +162,12 @@ def test_a_failed_unit_is_retried_in_its_time_within_its_budget(
         assert request.replaces == "run 0"
 
 
+def test_a_budget_that_was_raised_is_not_waited_for() -> None:
+    stopped, wanted = failed(kind=BUDGET), {SHARD: Request(SHARD, (), "s")}
+    assert retries([stopped], wanted, 1001, attempts=3, backoff=60, spent=True).waiting
+    assert retries([stopped], wanted, 1001, attempts=3, backoff=60, spent=False).now
+
+
 def test_days_that_the_budget_stopped_spend_no_attempts_and_lengthen_no_wait() -> None:
     wanted = {SHARD: Request(SHARD, (), "s")}
     attempt, keys = 1, {wanted[SHARD].run_key}

@@ -304,6 +304,9 @@ def test_what_the_loaded_definitions_do_not_have_waits_for_a_reload(kept: Projec
     rubric = kept.folder / "prompts" / "other" / "rubric.yaml"
     rubric.write_text(rubric.read_text().replace("task: chat", "task: other"))
     assert asked(releases(None)) == [], "the job would release the other tasks alone"
+    assert "no day is published until a rubric is released for other" in str(
+        stale(None).skip_reason
+    )
     # Reloaded, all is asked for.
     shutil.rmtree(rubric.parent)
     assert asked(tick(kept, "log_arrivals")) == [("ingest_day", "2026-11-01")]
@@ -392,6 +395,29 @@ def test_failures_are_retried_then_given_up_and_told_once(kept: Project) -> None
     assert "1 told" in str(tick(kept, "alerts", cursor="not json").skip_reason)
     reason = why_incomplete(State(kept.suite, kept.store, dt.datetime.now(dt.UTC)), DAY)
     assert "units to run" in reason
+
+
+def test_what_the_budget_stopped_goes_on_when_it_is_raised(kept: Project) -> None:
+    with Endpoint(valid) as endpoint:
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        kept.write_suite(evaluators={"judge": judge | {"max_concurrency": 1}})
+        follow(kept, tick(kept, "log_arrivals"))
+        follow(kept, tick(kept, "rubric_releases"))
+        first, *others = tick(kept, "stale_partitions").run_requests or []
+        follow(kept, dg.SensorResult(run_requests=others))
+        spent = endpoint.total
+        # Set late in the day, it counts what was spent before.
+        kept.write_suite(budget={"requests": spent + 2})
+        run(kept, first)
+        assert endpoint.total == spent + 2
+        waits = tick(kept, "failed_partitions")
+        assert asked(waits) == []
+        assert "waiting for their time" in str(waits.skip_reason)
+        kept.write_suite(budget={"requests": 1_000})
+        again = tick(kept, "failed_partitions")
+        assert asked(again) == [(first.job_name, first.partition_key)]
+        follow(kept, again)
+        assert set(endpoint.answered.values()) == {1}
 
 
 def test_a_run_by_hand_that_fails_ends_neither_the_retries_nor_the_alert(kept: Project) -> None:
