@@ -177,9 +177,7 @@ def compact(folder: Path) -> bool:
             old = segments(folder)
             target = folder / f"compacted-{uuid.uuid4().hex}.parquet"
             with session(spill=folder / ".spill") as connection:
-                # Segments of before a column was added lack it.
-                every = f"SELECT * EXCLUDE (filename, file_row_number) FROM {stored([])}"
-                query = f"({latest(old)} UNION ALL BY NAME {every}) ORDER BY request_hash, attempt"
+                query = f"{latest(old)} ORDER BY request_hash, attempt"
                 write_query(target, connection, query, SCHEMA)
             for segment in old:
                 remove(segment)
@@ -218,8 +216,7 @@ def places(files: Sequence[Path], attempt: int | None = None) -> str:
 def stored(files: Sequence[Path]) -> str:
     """SQL for every row of `files`, with its filename and file_row_number."""
     if files:
-        options = "filename = true, file_row_number = true, union_by_name = true"
-        return f"read_parquet({quoted(*files)}, {options})"
+        return f"read_parquet({quoted(*files)}, filename = true, file_row_number = true)"
     columns = [f"NULL::{_sql(field.type)} AS {field.name}" for field in SCHEMA]
     columns += ["NULL::VARCHAR AS filename", "NULL::BIGINT AS file_row_number"]
     return f"(SELECT {', '.join(columns)} WHERE false)"

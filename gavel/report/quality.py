@@ -27,7 +27,6 @@ mean_by_language,    score            value     mean score of the records of tha
 mean_by_agent_...
 answers                                         distinct (request_hash, attempt), every attempt
 saved                                           verdicts of every attempt - answers
-reused_share                                    answers already in the ledger / answers
 retries                               kind      tries repeated for that reason; key null: all
 retry_rate                                      answers repeated at least once / answers
 prompt_tokens, completion_tokens, cost_usd      sums over the answers that report them
@@ -293,7 +292,7 @@ def _load_verdicts(
         db.execute(
             f"""
             {"INSERT INTO judged" if number else "CREATE TABLE judged AS"}
-            SELECT row_id, attempt, status, list_distinct(faults) AS faults, request_hash, reused,
+            SELECT row_id, attempt, status, list_distinct(faults) AS faults, request_hash,
                    retries, prompt_tokens, completion_tokens, cost_usd, latency_ms, evaluated_at,
                    {number == 0} AS own
             FROM read_parquet(?, union_by_name = true)
@@ -305,10 +304,9 @@ def _load_verdicts(
     db.execute(
         """
         CREATE TABLE answers AS
-        SELECT bool_and(coalesce(reused, false)) AS reused, first(retries) AS retries,
-               first(prompt_tokens) AS prompt_tokens, first(completion_tokens) AS completion_tokens,
-               first(cost_usd) AS cost_usd, first(latency_ms) AS latency_ms,
-               min(evaluated_at) AS evaluated_at
+        SELECT first(retries) AS retries, first(prompt_tokens) AS prompt_tokens,
+               first(completion_tokens) AS completion_tokens, first(cost_usd) AS cost_usd,
+               first(latency_ms) AS latency_ms, min(evaluated_at) AS evaluated_at
         FROM judged
         GROUP BY request_hash, attempt
         """
@@ -530,18 +528,16 @@ def _groups(db: duckdb.DuckDBPyConnection) -> Iterator[Row]:
 
 
 def _operations(db: duckdb.DuckDBPyConnection) -> Iterator[Row]:
-    answers, reused, repeated, tries = _one(
+    answers, repeated, tries = _one(
         db,
         """
-        SELECT count(*), count(*) FILTER (reused), count(*) FILTER (len(retries) > 0),
-               coalesce(sum(len(retries)), 0)
+        SELECT count(*), count(*) FILTER (len(retries) > 0), coalesce(sum(len(retries)), 0)
         FROM answers
         """,
     )
     records, verdicts = _one(db, "SELECT (SELECT count(*) FROM scores), count(*) FROM judged")
     yield "answers", None, None, answers, answers, None
     yield "saved", None, None, verdicts - answers, verdicts, None
-    yield _ratio("reused_share", reused, answers, "answers")
     yield "retries", None, None, tries, answers, None
     for kind, count in db.execute(
         """

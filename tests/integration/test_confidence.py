@@ -6,11 +6,8 @@ import json
 from math import log
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from gavel.inference.ledger import SCHEMA, compact, segments
 from gavel.settings.judging import Evaluator
 from tests.endpoint import Ask, Endpoint, Reply
 
@@ -129,20 +126,3 @@ def test_the_source_of_confidence_is_part_of_the_settings_hash() -> None:
         ValueError, match=r"confidence: sampled needs a temperature of 0\.1 or more"
     ):
         Evaluator(backend="heuristic", confidence="sampled")
-
-
-def test_segments_of_before_the_column_are_read_and_compacted(bench: Bench) -> None:
-    with Endpoint(lambda ask: Reply(answer())) as endpoint:
-        judge = judge_at(endpoint.url)
-        bench.judge(judge, 5)
-        (segment,) = segments(bench.ledger)
-        old = pq.read_table(segment).drop_columns(["logprobs"])
-        for part, name in ((old.slice(0, 2), "a"), (old.slice(2), "b")):
-            pq.write_table(pa.table(part), segment.with_name(f"{name}.parquet"))
-        segment.unlink()
-        assert bench.judge(judge, 5, "again").valid == 5
-        assert compact(bench.ledger)
-        assert bench.judge(judge, 7, "more").valid == 7
-        assert endpoint.total == 7
-    first = pq.read_table(segments(bench.ledger)[0])
-    assert set(first.column_names) == set(SCHEMA.names)

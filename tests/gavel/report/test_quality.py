@@ -59,7 +59,6 @@ def test_tidy_table(table: pa.Table) -> None:
         # 7 first answers (r7 and r8 share one) and 5 later ones, for 13 verdicts
         ("answers", None, 12, 12),
         ("saved", None, 1, 13),
-        ("reused_share", None, 1 / 12, 12),
         ("retries", None, 3, 12),
         ("retries", "http_429", 2, 12),
         ("retries", "timeout", 1, 12),
