@@ -221,12 +221,6 @@ def _corrected(found: Evidence, store: Store) -> Rows:
             enough = day is None or size >= settings.least_a_day
             used = own if enough else labelled
             weights, note = found.weights(used)
-            if not enough:
-                told = f"{worth}: corrected by the errors of all days"
-            else:
-                few = size < settings.least_a_day
-                told = f"{worth}: the interval may be too short" if few else ""
-            note = "; ".join(filter(None, [told, note])) or None
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -238,6 +232,10 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 power=None if enough else 1.0,
                 within=(0.0, 1.0) if field in shares else (-inf, inf),
             )
+            told = None if enough else f"{worth}: corrected by the errors of all days"
+            if enough and size < settings.least_a_day and made.corrected.low is not None:
+                told = f"{worth}: the interval may be too short"
+            note = "; ".join(filter(None, [told, note])) or None
             spoken_of = [
                 row_id
                 for row_id in found.row_ids(field)
@@ -253,7 +251,7 @@ def _corrected(found: Evidence, store: Store) -> Rows:
 def _worth(found: Evidence, row_ids: Sequence[str], what: str) -> tuple[float, str]:
     """How many labels of equal weight those of `row_ids` are worth, and how that is said."""
     size = effective_size(found.weights(row_ids)[0] or [1.0] * len(row_ids))
-    said = f"{len(row_ids)} labelled {what}"
+    said = f"{len(row_ids)} labelled {what if len(row_ids) != 1 else what.replace('records', 'record')}"
     if round(size) < len(row_ids):
         said += f", which count as {size:.0f} by their unequal chances"
     return size, said
