@@ -36,6 +36,8 @@ _JACKKNIFE_GROUPS = 1000
 
 _CHUNK = 250
 """Resamples made at a time."""
+_KEPT = 32_000_000
+"""Numbers of draws, of two bytes each, kept for the next figure over as many clusters; more are drawn again."""
 
 _RESAMPLES_A_PAIR, _MOST_RESAMPLES = 200, 20_000
 
@@ -247,25 +249,27 @@ def _two_dimensional(values: Floats) -> Floats:
 
 def _draws_of(sums: Features, resampling: Resampling) -> Iterator[Floats]:
     """The sums of the draws, `_CHUNK` at a time."""
-    draws = _draws(sums.shape[0], resampling.resamples, resampling.seed)
+    size = sums.shape[0], resampling.resamples, resampling.seed
     across = sparse.csr_array(sums).T.tocsr()
-    for start in range(0, len(draws), _CHUNK):
-        times = draws[start : start + _CHUNK].T.astype(np.float64, order="C")
+    for draws in _kept_draws(*size) if size[0] * size[1] <= _KEPT else _draws(*size):
+        times = draws.T.astype(np.float64, order="C")
         yield np.ascontiguousarray((across @ times).T)
 
 
 @lru_cache(maxsize=4)
-def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.uint16]:
-    """How often each draw, a row, holds each cluster, a column."""
+def _kept_draws(clusters: int, resamples: int, seed: int) -> Sequence[NDArray[np.uint16]]:
+    return list(_draws(clusters, resamples, seed))
+
+
+def _draws(clusters: int, resamples: int, seed: int) -> Iterator[NDArray[np.uint16]]:
+    """How often each draw, a row, holds each cluster, a column; `_CHUNK` draws at a time."""
     random = np.random.default_rng(seed)
-    draws = np.empty((resamples, clusters), dtype=np.uint16)
     for start in range(0, resamples, _CHUNK):
         rows = min(_CHUNK, resamples - start)
         chosen = random.integers(0, clusters, (rows, clusters))
         chosen += np.arange(rows)[:, None] * clusters
         counts = np.bincount(chosen.ravel(), minlength=rows * clusters)
-        draws[start : start + rows] = counts.reshape(rows, clusters)
-    return draws
+        yield counts.reshape(rows, clusters).astype(np.uint16)
 
 
 def _randomised(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,8 @@ def calibration(
     """Confidence (0..1) against being right, record by record; `weights` are how many records each stands for.
 
     ECE = sum over BINS equal bins of n_b/n * |mean confidence - share right| (Naeini, Cooper & Hauskrecht
-    2015, AAAI). It is never below 0: where few records make the bins noisy, it is above the truth.
+    2015, AAAI). It is never below 0: where few records make the bins noisy, it is above the truth. A resample adds
+    noise of its own, so that an interval would leave the truth of a well-calibrated one out: it has none.
     """
     p, hit, w = _arrays(confidence, right, weights)
     if len(p) and not (np.isfinite(p).all() and p.min() >= 0 and p.max() <= 1):
@@ -106,7 +107,10 @@ def calibration(
         for b in range(BINS)
         if (where == b).any()
     )
-    return Calibration(found[0], found[1], found[2], bins, len(p))
+    ece = replace(
+        found[0], low=None, high=None, reason="no interval: chance alone keeps it above 0"
+    )
+    return Calibration(ece, found[1], found[2], bins, len(p))
 
 
 def recalibration(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -148,7 +147,7 @@ def _agreement(found: Evidence, field: str) -> Rows:
             count = each.predicted if name == "precision" else each.support
             if each.support or each.predicted:
                 own = Estimate(made.value, made.low, made.high, count, made.clusters, made.reason)
-                yield _row(found, field, name, own, each.name)
+                yield _row(found, field, name, own, each.name, agreed.excluded, note)
     for (truth, said), count in agreed.confusion.items():
         yield _row(
             found, field, "confusion", Estimate(float(count), n=agreed.n), f"{truth} \u2192 {said}"
@@ -206,6 +205,9 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         population = population.filter(pc.field("evaluator") == found.evaluator)
     days = sorted(set(population["day"].to_pylist()))[-MOST_DAYS:]
 
+    bounds = {d.name: (d.min, d.max) for d in found.rubric.dimensions}
+    bounds[SCORE] = min(low for low, _ in bounds.values()), max(high for _, high in bounds.values())
+
     def number(field: str, value: Any) -> float:
         return float(value == shares[field] if field in shares else value)
 
@@ -220,7 +222,7 @@ def _corrected(found: Evidence, store: Store) -> Rows:
             size, worth = _worth(found, own, "records" if day is None else "records of the day")
             enough = day is None or size >= settings.least_a_day
             used = own if enough else labelled
-            weights, note = found.weights(used)
+            weights, unweighted = found.weights(used)
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -230,12 +232,12 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 weights=weights,
                 confidence=settings.confidence,
                 power=None if enough else 1.0,
-                within=(0.0, 1.0) if field in shares else (-inf, inf),
+                within=(0.0, 1.0) if field in shares else bounds[field],
             )
             told = None if enough else f"{worth}: corrected by the errors of all days"
             if enough and size < settings.least_a_day and made.corrected.low is not None:
                 told = f"{worth}: the interval may be too short"
-            note = "; ".join(filter(None, [told, note])) or None
+            note = "; ".join(filter(None, [told, unweighted])) or None
             spoken_of = [
                 row_id
                 for row_id in found.row_ids(field)
@@ -245,7 +247,7 @@ def _corrected(found: Evidence, store: Store) -> Rows:
             yield _row(found, field, f"corrected_{what}", made.corrected, day, excluded, note)
             yield _row(found, field, f"naive_{what}", made.naive, day)
             if enough:
-                yield _row(found, field, f"people_{what}", made.people, day, excluded)
+                yield _row(found, field, f"people_{what}", made.people, day, excluded, unweighted)
 
 
 def _worth(found: Evidence, row_ids: Sequence[str], what: str) -> tuple[float, str]:
@@ -346,6 +348,6 @@ def _calibration_rows(
         key = f"{bin_.low:.1f} to {bin_.high:.1f}"
         right = bin_.right
         own = Estimate(right.value, right.low, right.high, bin_.n, right.clusters, right.reason)
-        yield _row(found, field, f"reliability{suffix}", own, key)
+        yield _row(found, field, f"reliability{suffix}", own, key, note=note)
         mean = Estimate(bin_.confidence, n=bin_.n)
-        yield _row(found, field, f"mean_confidence{suffix}", mean, key)
+        yield _row(found, field, f"mean_confidence{suffix}", mean, key, note=note)

@@ -63,7 +63,7 @@ def read_scores(
             semi = "SEMI JOIN wanted USING (row_id)"
         query = (
             f"SELECT {chosen}, parse_filename(filename, true) AS day "
-            f"FROM ({_scores(store, task)}) {semi} ORDER BY row_id"
+            f"FROM ({_scores(store, task)}) {semi} ORDER BY row_id, day"
         )
         return connection.sql(query).to_arrow_table()
 
@@ -71,7 +71,7 @@ def read_scores(
 def rows_by_id(
     store: Store, task: str, columns: Sequence[str], row_ids: Sequence[str]
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The same as a mapping."""
+    """The same as a mapping; of a row_id that several days have, the latest: ids may start anew each day."""
     table = read_scores(store, task, ["row_id", *columns], row_ids)
     return {row["row_id"]: row for row in table.to_pylist()}
 

@@ -147,13 +147,16 @@ def _round(settings: Sampling, store: Store, rubric: Rubric, drawn: set[str]) ->
 def _by_stratum(
     settings: Sampling, store: Store, rubric: Rubric, drawn: Collection[str] = ()
 ) -> dict[str, list[dict[str, Any]]]:
-    """The scored records by their stratum, without those that were `drawn` before."""
+    """The scored records by their stratum, without those that were `drawn` before.
+
+    Of a row_id that several days have, the latest record: a label could not say which of them it is about.
+    """
     by = _strata(settings, store, rubric)
     names = ["row_id", "conversation_id", *(c for c in by if c != "conversation_id")]
     scores = read_scores(store, rubric.task, names)
     cuts = {column: _thirds(scores[column]) for column in by if _is_number(scores[column].type)}
     strata: dict[str, list[dict[str, Any]]] = {}
-    for row in scores.to_pylist():
+    for row in {row["row_id"]: row for row in scores.to_pylist()}.values():
         if row["row_id"] not in drawn:
             strata.setdefault(_stratum(row, by, cuts), []).append(row)
     return strata

@@ -134,7 +134,7 @@ def ranking_rows(
             rank = float(1 + above)
             yield row("rank", Estimate(rank, n=strength.n), system)
     if evaluator != PEOPLE:
-        choices = [(value, o.item) for o in found for value in o.shown_first]
+        choices = [(value, o.item) for o in answered for value in o.shown_first]
         shown, items = [c for c, _ in choices], [i for _, i in choices]
         yield row("position_bias", position_bias(shown, items, resampling).effect)
         yield from (row(name, value) for name, value in _with_people(answered, resampling))

@@ -15,6 +15,7 @@ from gavel.fashion.scripted import baseline
 from gavel.fashion.simulate import Ground, Progress
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Request
+from gavel.inference.settle import Row
 from gavel.settings.fashion import SCRIPTED, FashionSystem
 from gavel.settings.judging import Prices
 
@@ -27,15 +28,23 @@ MODES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run cost: by tokens and list prices, or by the time a machine was busy."""
+    """What a run cost: by tokens and list prices, or by the time a machine was busy; `prices` None is unknown."""
 
-    prices: Prices
+    prices: Prices | None
     machine_usd_per_hour: float | None
 
     def of(self, answers: Sequence[Mapping[str, Any]], seconds: float) -> float | None:
-        """US dollars for `answers`, which took `seconds` of a machine; None where the server counts no tokens."""
-        if self.machine_usd_per_hour is not None:
-            return seconds / 3600 * self.machine_usd_per_hour
+        """US dollars for `answers`, which took `seconds` of a machine.
+
+        None where the server counts no tokens, or nobody has said what they cost.
+        """
+        hour = self.machine_usd_per_hour
+        if hour is None and self.prices is not None:
+            hour = self.prices.hour
+        if hour is not None:
+            return seconds / 3600 * hour
+        if self.prices is None:
+            return None
         total = 0.0
         for answer in answers:
             if answer["failure"] is not None:
@@ -72,7 +81,9 @@ def evaluate_system(
         else:
             voice = _voice(ground, system, language, ledger, ground.scripts.query)
             played = _queries(ground, voice, system, [c for c in own if c.all_info])
-        cost = Cost(voice.prices, system.machine_usd_per_hour)
+        # What runs in this process is free.
+        priced = system.kind != "model" or voice.prices.model_fields_set
+        cost = Cost(voice.prices if priced else None, system.machine_usd_per_hour)
         rows += _rows(name, mode, language, played, cost)
     return rows
 
@@ -139,13 +150,14 @@ def _queries(
 def _rows(
     name: str, mode: str, language: str, played: Sequence[Conversation], cost: Cost
 ) -> list[dict[str, Any]]:
-    busy = _busy([answer for c in played for answer in c.answers])
-    latency = sum(answer["latency_ms"] or 0.0 for c in played for answer in c.answers)
+    paid = _paid(played)
+    busy = _busy([answer for answers in paid for answer in answers])
+    latency = sum(answer["latency_ms"] or 0.0 for answers in paid for answer in answers)
     rows = []
-    for c in played:
+    for c, answers in zip(played, paid, strict=True):
         if not c.searches() and c.outcome != "customer_broke":
             c.failures["no_query"] = max(1, c.failures["no_query"])
-        own = sum(answer["latency_ms"] or 0.0 for answer in c.answers)
+        own = sum(answer["latency_ms"] or 0.0 for answer in answers)
         seconds = busy * own / latency if latency else 0.0
         rows.append(
             {
@@ -162,19 +174,34 @@ def _rows(
                 "outcome": c.outcome,
                 "turns": len(c.turns),
                 "failures": sorted(c.failures.elements()),
-                "requests": len(c.answers),
-                "prompt_tokens": _total(c, "prompt_tokens"),
-                "completion_tokens": _total(c, "completion_tokens"),
+                "requests": len(answers),
+                "prompt_tokens": _total(answers, "prompt_tokens"),
+                "completion_tokens": _total(answers, "completion_tokens"),
                 "seconds": seconds,
-                "cost_usd": cost.of(c.answers, seconds),
+                "cost_usd": cost.of(answers, seconds),
             }
         )
     return rows
 
 
-def _total(conversation: Conversation, column: str) -> int | None:
-    """Tokens over all answers of a conversation; None where the server did not count."""
-    counts = [answer[column] for answer in conversation.answers if answer["failure"] is None]
+def _paid(played: Sequence[Conversation]) -> list[list[Row]]:
+    """The answers of each conversation, one that several share with the first of them: it was asked for once."""
+    seen: set[tuple[str, int]] = set()
+    paid: list[list[Row]] = []
+    for conversation in played:
+        own = []
+        for answer in conversation.answers:
+            key = answer["request_hash"], answer["attempt"]
+            if key not in seen:
+                seen.add(key)
+                own.append(answer)
+        paid.append(own)
+    return paid
+
+
+def _total(answers: Sequence[Row], column: str) -> int | None:
+    """Tokens over all answers; None where the server did not count."""
+    counts = [answer[column] for answer in answers if answer["failure"] is None]
     return None if any(count is None for count in counts) else sum(counts)
 
 

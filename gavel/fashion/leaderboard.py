@@ -142,7 +142,8 @@ def _standings(
         )
     for figure in ("requests", "tokens", "seconds", "cost_usd"):
         value = _total(rows, figure)
-        why = None if value is not None else "the server does not count tokens"
+        unpriced = " or its `prices` are not set" if figure == "cost_usd" else ""
+        why = None if value is not None else f"the server does not count tokens{unpriced}"
         found.append(
             {**own, "figure": figure, "key": "", "value": value, "n": len(rows), "reason": why}
         )

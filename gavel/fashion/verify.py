@@ -285,6 +285,8 @@ def _read_check(answer: Row) -> Check:
             )
         elif value:
             check.grounds.append(ground)
+    if check.grounds and not check.reason.strip():
+        check.faults.append(Fault("missing_field", "reason: must say why a ground is true"))
     return check
 
 
@@ -340,7 +342,7 @@ def decide(
     for ground, reason in found:
         decision.flag(ground, reason, "rules")
     for ground in check.grounds if check is not None else ():
-        decision.flag(ground, check.reason if check is not None else "", "verifier")
+        decision.flag(ground, (check.reason if check else "") or "it gives no reason", "verifier")
     if check is not None and check.faults:
         decision.reasons.append(f"{UNANSWERED}: {check.faults[0].code}")
     identity = conversation.goal.id

@@ -9,8 +9,8 @@ opinions_cost_usd               tier    sum over the answers of the panel's furt
 disagreement                            mean over the records with two votes or more
 changed              field              of the records both tiers decided, the share whose value the second changed
 accuracy_before,     label              escalated records that people labelled: share on which the first
-accuracy_after                          tier, and the score after escalation, agree with them
-mae_before,          dimension          the same, as mean absolute error
+accuracy_after                          tier, and the score after escalation, agree with them; no value is wrong
+mae_before,          dimension          mean absolute error on those that have a value both times
 mae_after
 """
 
@@ -105,11 +105,14 @@ def _bought(
             if field in dimensions
             else (lambda said, truth: float(said == truth))
         )
+        labelled = both.filter(pl.col("row_id").is_in(list(known)))
+        if field in dimensions:
+            # A distance needs a value, and both figures the same records.
+            labelled = labelled.drop_nulls([field, f"{field} before"])
         for when, column in (("before", f"{field} before"), ("after", field)):
             pairs = [
                 (said, known[row_id])
-                for row_id, said in both.select("row_id", column).iter_rows()
-                if row_id in known and said is not None
+                for row_id, said in labelled.select("row_id", column).iter_rows()
             ]
             value = sum(error(*pair) for pair in pairs) / len(pairs) if pairs else None
             note = None if pairs else "undefined: people labelled no escalated record with a value"

@@ -54,9 +54,11 @@ def baseline_of(language: str, model: str, layer: int) -> float | None:
     """The package's baseline of F1; None where it has none for the language (such as Greek) or the model."""
     import bert_score
 
-    package = Path(bert_score.__file__).parent
-    path = package / "rescale_baseline" / language / f"{Path(model).name}.tsv"
-    if not path.exists():
+    folder = Path(bert_score.__file__).parent / "rescale_baseline" / language
+    # Some stand under their owner's name, as microsoft/deberta-large.
+    places = [folder / f"{name}.tsv" for name in (model.lstrip("/"), Path(model).name)]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
         return None
     with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):

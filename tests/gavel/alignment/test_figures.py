@@ -156,6 +156,15 @@ def test_a_stratum_used_up_by_the_first_round_keeps_its_place_in_the_second(scor
     assert found["value"] == pytest.approx((5 * -2 + 20 * 0) / 25)
 
 
+def test_no_correction_leaves_the_scale(scored: Scored) -> None:
+    # The evaluator says 1 where people say 5, and 4 of most others: 4 + 4 would be 8.
+    scored.score([record(n, help=1.0 if n < 6 else 4.0) for n in range(30)])
+    found = measured(scored, [label(n, "help", 5 if n else 4) for n in range(6)])
+    corrected = found["help", "corrected_mean", None]
+    assert corrected["value"] <= 5
+    assert corrected["high"] <= 5
+
+
 def test_a_round_without_labels_is_told_of(scored: Scored) -> None:
     sample = chances({0: (1, 0.5), 1: (2, 0.5), 2: (2, 0.25)})
     cells = [label(n, "help", 3) for n in (1, 2)]

@@ -104,6 +104,15 @@ def test_strata_that_were_missed_are_told(scored: Scored) -> None:
     assert missed_strata(scored.suite, scored.store, sample(scored.suite, scored.store)) == []
 
 
+def test_of_an_id_that_starts_anew_each_day_the_latest_record_is_drawn_once(scored: Scored) -> None:
+    scored.score([record(n, language="fr") for n in range(20, 30)], day="2026-11-03")
+    rows = drawn(scored, size=30, strata=["language"])
+    assert len({row["row_id"] for row in rows}) == len(rows) == 30
+    by_number = {int(row["row_id"], 16): row["stratum"] for row in rows}
+    assert {by_number[n] for n in range(20, 30)} == {"language=fr"}
+    assert "language=fr" not in {by_number[n] for n in range(20)}
+
+
 def test_overlap_and_core(scored: Scored) -> None:
     people = ["ann", "bob", "cem"]
     rows = drawn(scored, size=12, annotators=people, overlap=2, core=3)

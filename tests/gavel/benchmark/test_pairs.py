@@ -168,6 +168,13 @@ def test_an_evaluator_that_looks_at_positions_is_found_out(tmp_path: Path) -> No
     half = {row_id: "first" for n, row_id in enumerate(questions["row_id"]) if n % 4}
     missing = figures(outcomes(questions, half))
     assert missing["unresolved", None, None]["value"] == 10
+    # One order of a pair says nothing of positions: by the answers alone, 3 of 4 lose their second here.
+    by_answers = {
+        row_id: "first" if n % 2 == 0 else "second" for n, row_id in enumerate(questions["row_id"])
+    }
+    one_order = {row_id: says for n, (row_id, says) in enumerate(by_answers.items()) if n % 4 != 1}
+    unbiased = figures(outcomes(questions, one_order))
+    assert unbiased["position_bias", None, None]["value"] == 0
     assert missing["win_rate", "a", "b"]["n"] == 10
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gavel.fashion.conversation import Conversation
-from gavel.fashion.evaluate import Cost, _busy, evaluate_system
+from gavel.fashion.evaluate import Cost, _busy, _rows, evaluate_system
 from gavel.fashion.goals import make_goals
 from gavel.fashion.scripted import Scripts
 from gavel.fashion.simulate import Ground, simulate
@@ -63,6 +63,21 @@ def test_cost_is_tokens_times_price_or_time_times_price() -> None:
     assert Cost(Prices(), 3.6).of(answers, 100) == pytest.approx(0.1)
     assert Cost(Prices(), None).of(answers, 100) == 0
     assert tokens.of([answer(1, 1, prompt_tokens=None)], 1) is None
+    assert Cost(Prices(hour=3.6), None).of(answers, 100) == pytest.approx(0.1)
+    assert Cost(None, None).of(answers, 100) is None, "nobody has said what it costs"
+    assert Cost(None, 3.6).of(answers, 100) == pytest.approx(0.1)
+
+
+def test_an_answer_that_conversations_share_is_paid_once() -> None:
+    def named(name: str, attempt: int = 1) -> dict[str, Any]:
+        return {**answer(1, 1), "request_hash": name, "attempt": attempt}
+
+    played = [Conversation(c.goal, c.language, c.turns, c.outcome) for c in DATA]
+    played[0].answers = [named("opening"), named("a")]
+    played[1].answers = [named("opening"), named("b"), named("b", 2)]
+    rows = _rows("s", "assistant", "en", played, Cost(Prices(prompt=1.0), None))
+    assert [row["requests"] for row in rows][:2] == [2, 2]
+    assert sum(row["cost_usd"] for row in rows) == pytest.approx(4 * 1000 / 1e6)
 
 
 DATA = [
