@@ -16,8 +16,10 @@ setup: .venv/ready .dagster/dagster.yaml
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# An operator may have changed the copy, which is kept then.
 .dagster/dagster.yaml: dagster.yaml
-	@mkdir -p .dagster && cp dagster.yaml $@
+	@mkdir -p .dagster && if [ -e $@ ]; then echo "dagster.yaml is newer than $@, which is kept: compare them, then touch it"; \
+		else cp dagster.yaml $@; fi
 
 demo: setup  ## evaluate the bundled sample
 	@$(BIN)/gavel-evaluate

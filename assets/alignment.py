@@ -29,6 +29,8 @@ from gavel.suite import Suite
 from resources import ParquetStore
 
 GROUP = "alignment"
+POOL = "alignment"
+"""One run measures at a time, or an older one could have the last word."""
 ALIGN, DRAW = "measure_alignment", "draw_sample"
 LABELS, SAMPLE, METRICS, CALIBRATION = (
     dg.AssetKey([GROUP, name]) for name in ("labels", "sample", "metrics", "calibration")
@@ -68,6 +70,7 @@ def _labels(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         LABELS,
         "One row a label that a person gave: usable, or rejected with every reason.",
         group=GROUP,
+        pool=POOL,
         kinds={"parquet"},
         deps=scores,
         checks=[
@@ -101,6 +104,7 @@ def _sample(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         SAMPLE,
         "The records that people are asked to label, with the chance each had of being drawn; and their sheets.",
         group=GROUP,
+        pool=POOL,
         kinds={"parquet"},
         deps=scores,
         checks=[
@@ -141,6 +145,7 @@ def _metrics(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition:
         METRICS,
         "How well the evaluator agrees with people and people with each other; corrected means; biases.",
         group=GROUP,
+        pool=POOL,
         kinds={"parquet"},
         deps=[LABELS, SAMPLE, *scores],
         checks=[
@@ -168,6 +173,7 @@ def _calibration(suite: Suite, scores: list[dg.AssetKey]) -> dg.AssetsDefinition
         CALIBRATION,
         "Whether the evaluator's confidence says how often it is right, before and after recalibration.",
         group=GROUP,
+        pool=POOL,
         kinds={"parquet"},
         deps=[LABELS, SAMPLE, *scores],
         checks=[

@@ -12,7 +12,13 @@ import polars as pl
 
 from assets.logs import CLEAN
 from assets.partitions import day_and_shard, sharded
-from assets.signatures import made_from, opinion_signature, shard_signature, verdict_signature
+from assets.signatures import (
+    judge_manifest,
+    made_from,
+    opinion_signature,
+    shard_signature,
+    verdict_signature,
+)
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -35,7 +41,7 @@ from gavel.judge.worklist import outcome, unresolved, write_invalid
 from gavel.logs.shards import shard_rows, write_shard
 from gavel.logs.validity import SHARD_VALID
 from gavel.store.files import Store
-from gavel.store.manifests import Manifest, read_manifest
+from gavel.store.manifests import UNFINISHED, Manifest, outdate, read_manifest
 from gavel.store.tables import content_hash, row_count
 from gavel.suite import Suite
 from resources import Evaluators, ParquetStore
@@ -74,6 +80,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         files = store.files
         path, clean = files.table(f"{task}/shards", day, shard), files.existing("logs/clean", day)
         signature = shard_signature(suite, task, read_manifest(clean.with_suffix(".json")))
+        outdate(judge_manifest(suite, files, task, day, shard), signature)
         rows = write_shard(clean, task, suite.shards, int(shard), path)
         records = (
             pl.scan_parquet(clean).filter(pl.col("task") == task).select(pl.len()).collect().item()
@@ -120,6 +127,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
             files.table(f"{task}/regenerated", day, shard),
         )
         if judged is None:
+            outdate(judge_manifest(suite, files, task, day, shard), signature)
             with _ledger(context, files, task, day, shard) as ledger:
                 progress = _progress(context, row_count(records))
                 judged = judge_shard(judge, records, ledger, path, progress)
@@ -225,6 +233,7 @@ def judging_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         signature = made_from(files.existing(f"{task}/verdicts", day, shard))
         signature["attempts"] = str(suite.regeneration_attempts)
         rounds = _rounds(context, path, signature)
+        outdate(judge_manifest(suite, files, task, day, shard), signature)
         with _ledger(context, files, task, day, shard) as ledger:
             started = time.monotonic()
             progress = _progress(context, row_count(work))
@@ -350,8 +359,9 @@ def _rounds(context: dg.AssetExecutionContext, path: Path, signature: dict[str, 
     """
     asked = int(context.run.tags.get(ROUND_TAG, 0))
     before = read_manifest(path.with_suffix(".json"))
-    had = before.figures.get("rounds", 0) if before and before.signature == signature else 0
-    return max(asked, int(had))
+    if before is None or {**before.signature, UNFINISHED: ""} != {**signature, UNFINISHED: ""}:
+        return asked
+    return max(asked, int(before.figures.get("rounds", 0)))
 
 
 @contextmanager

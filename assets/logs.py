@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from assets.partitions import daily
-from assets.signatures import ingest_signature
+from assets.signatures import ingest_manifest, ingest_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -22,7 +22,7 @@ from assets.tables import (
 )
 from gavel.logs.clean import CleanCounts
 from gavel.logs.validity import CLEAN_VALID, RAW_VALID, REJECTED_VALID
-from gavel.store.manifests import Manifest, read_manifest
+from gavel.store.manifests import Manifest, outdate, read_manifest
 from gavel.store.tables import content_hash, rows_hash
 from gavel.suite import Suite
 from resources import LogSource, ParquetStore
@@ -50,6 +50,7 @@ def log_assets(suite: Suite) -> list[dg.AssetsDefinition]:
         for scan in scans.values():
             if scan.warning is not None:
                 context.log.warning(scan.warning)
+        outdate(ingest_manifest(store.files, day), signature)
         rows = logs.write_raw(day, path)
         context.log.info(f"{rows:,} source rows")
         return table_result(

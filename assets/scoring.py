@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 
 from assets.partitions import daily, days_before, opinion_files, shard_files, window_until
-from assets.signatures import earlier_signature, scores_signature
+from assets.signatures import earlier_signature, publish_manifest, scores_signature
 from assets.tables import (
     VALID_ROWS,
     Result,
@@ -30,7 +30,7 @@ from gavel.report.quality import Figures, quality, warnings
 from gavel.report.tiers import tier_figures
 from gavel.report.validity import QUALITY_VALID
 from gavel.store.files import Store, replacing
-from gavel.store.manifests import Manifest
+from gavel.store.manifests import Manifest, outdate
 from gavel.store.tables import (
     content_hash,
     count_rows,
@@ -89,6 +89,7 @@ def scoring_assets(suite: Suite, task: str) -> list[dg.AssetsDefinition]:
         shards = shard_files(suite, files, f"{task}/shards", day)
         path = files.table(f"{task}/scores", day)
         _refuse_partial(files.existing("logs/clean", day), task, shards)
+        outdate(publish_manifest(files, day), {f"rows {task}": signature["rows"]})
         merged = merge_scores(
             suite,
             rubric,

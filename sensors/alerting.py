@@ -42,7 +42,7 @@ def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]
     """Every condition that holds."""
     decided = decided_retries(context.instance, state)
     down = [f for f in decided.failing if f.kind == "EvaluatorOutage"]
-    found = [_given_up(failure) for failure in decided.retries.given_up]
+    found = []
     if down:
         found.append(
             Alert(
@@ -64,7 +64,8 @@ def conditions(context: dg.SensorEvaluationContext, state: State) -> list[Alert]
                     "Open the day's report; if the agent did not change, look at the evaluator.",
                 )
             )
-    return found
+    # Last, since one cause may give up very many.
+    return [*found, *map(_given_up, decided.retries.given_up)]
 
 
 def _given_up(failure: Failed) -> Alert:

@@ -14,7 +14,7 @@ from assets.partitions import shard_keys
 from assets.signatures import EARLIER, ingest_signature, judge_manifest
 from gavel.errors import EvaluatorOutage, EvaluatorRefused, GavelError, MissingExtra
 from gavel.judge.backends import budget_spent
-from gavel.judge.releases import release_state
+from gavel.judge.releases import release_number, release_state
 from gavel.judge.rubric import load_rubric
 from gavel.store.files import Store
 from gavel.store.manifests import signature_hash
@@ -251,15 +251,17 @@ def regenerations(state: State, days: Iterable[str]) -> Iterator[Request]:
 def release_request(state: State) -> Request | None:
     """The release of the rubrics as their files are now, or None where they are released so."""
     found, kept = {}, {}
+    # With the number, since a rubric may come back that was released before.
+    replaced = []
     for task in state.tasks:
         rubric = load_rubric(state.suite.path(state.suite.prompts) / task)
         found[task] = f"{task} {rubric.version} {rubric.hash}"
         kept[task] = release_state(state.store, task)
+        replaced.append(f"{kept[task] or 'nothing'} ({release_number(state.store, task)})")
     differing = tuple(text for task, text in found.items() if kept[task] != text)
     if not differing:
         return None
-    replaces = " ".join(text or "nothing" for text in kept.values())
-    return Request(Unit("release"), differing, " ".join(found.values()), replaces)
+    return Request(Unit("release"), differing, " ".join(found.values()), " ".join(replaced))
 
 
 def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
@@ -278,13 +280,19 @@ def wanted_units(state: State, among: Collection[Unit]) -> dict[Unit, Request]:
             continue
         requests = [*state.stale_on(day), *regenerations(state, [day])]
         wanted |= {request.unit: request for request in requests}
-        signature = ingest_signature(state.suite, day)
-        if signature is None:
-            continue
-        request = stale(Unit("ingest", day), state.ingested(day), signature)
-        if request is not None:
-            wanted[request.unit] = request
+        ingest = Unit("ingest", day)
+        if ingest in among and (request := _wanted_ingest(state, ingest)) is not None:
+            wanted[ingest] = request
     return wanted
+
+
+def _wanted_ingest(state: State, unit: Unit) -> Request | None:
+    try:
+        signature = ingest_signature(state.suite, unit.day)
+    except GavelError:
+        # A source out of reach keeps nothing else from being tried again; `log_arrivals` tells of it.
+        return None
+    return None if signature is None else stale(unit, state.ingested(unit.day), signature)
 
 
 def _able(

@@ -42,8 +42,8 @@ _AT_WORK = [
     dg.DagsterRunStatus.CANCELING,
 ]
 _FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-_MOST_RUNS = 2_000
-"""Ended runs that a tick looks through, newest first."""
+_PAGE = 2_000
+"""Records of runs read at a time."""
 
 
 @dataclass
@@ -163,14 +163,19 @@ def failed_units(
 
     With `mended`, those too that have succeeded since, for a fraction of the time: only failed runs are read.
     """
-    records = instance.get_run_records(
-        dg.RunsFilter(
-            statuses=_FAILED if mended else [*_FAILED, dg.DagsterRunStatus.SUCCESS],
-            updated_after=since,
-        ),
-        limit=_MOST_RUNS,
-    )
-    return latest_failures(_ended(records))
+    statuses = _FAILED if mended else [*_FAILED, dg.DagsterRunStatus.SUCCESS]
+    wanted = dg.RunsFilter(statuses=statuses, updated_after=since)
+    return latest_failures(_ended(_records(instance, wanted)))
+
+
+def _records(instance: dg.DagsterInstance, wanted: dg.RunsFilter) -> Iterator[dg.RunRecord]:
+    """The records of all `wanted` runs, newest first."""
+    cursor = None
+    while page := instance.get_run_records(wanted, limit=_PAGE, cursor=cursor):
+        yield from page
+        cursor = page[-1].dagster_run.run_id
+        if len(page) < _PAGE:
+            return
 
 
 def _ended(records: Iterable[dg.RunRecord]) -> Iterator[tuple[Unit, Failed | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gavel.inference.budget import BudgetSpent, Spending
@@ -75,10 +76,15 @@ def ask(
             asked.answered += len(answers)
             asked.retries += sum(len(answer.retries) for answer in answers)
             progress(asked, answers)
-    finally:
+    except BaseException:
         if spending is not None:
-            spending.close()
+            # What went wrong first is what a person has to know.
+            with suppress(Exception):
+                spending.close()
+        raise
     ledger.seal()
+    if spending is not None:
+        spending.close()
     if spent is not None:
         raise BudgetSpent(
             f"the budget of the day is spent ({spent}): {asked.answered:,} requests of this run were answered and "

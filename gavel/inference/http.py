@@ -13,6 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx2
+from yarl import URL
 
 
 class AiohttpClient(httpx2.AsyncClient):
@@ -59,7 +60,7 @@ class _Transport(httpx2.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._proxies: dict[str, str | None] = {}
+        self._proxies: dict[str, dict[str, Any]] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if self._session is None:
@@ -72,7 +73,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 headers=request.headers.multi_items(),
                 data=await request.aread() or None,
                 allow_redirects=False,
-                proxy=self._proxy(request.url),
+                **self._proxy(request.url),
                 timeout=aiohttp.ClientTimeout(
                     sock_connect=limits["connect"], sock_read=limits["read"]
                 ),
@@ -86,11 +87,19 @@ class _Transport(httpx2.AsyncBaseTransport):
         if self._session is not None:
             await self._session.close()
 
-    def _proxy(self, url: httpx2.URL) -> str | None:
+    def _proxy(self, url: httpx2.URL) -> dict[str, Any]:
+        """The arguments that say which proxy; its password apart, since errors tell the address."""
         host = url.host
         if host not in self._proxies:
             proxies = {} if proxy_bypass(host) else getproxies()
-            self._proxies[host] = proxies.get(url.scheme) or proxies.get("all")
+            address = proxies.get(url.scheme) or proxies.get("all")
+            self._proxies[host] = {}
+            if address is not None:
+                proxy = URL(address)
+                self._proxies[host] = {
+                    "proxy": proxy.with_user(None),
+                    "proxy_auth": aiohttp.BasicAuth.from_url(proxy),
+                }
         return self._proxies[host]
 
 

@@ -27,6 +27,8 @@ from gavel.settings.judging import Evaluator
 _NEGOTIATED = ("json_schema", "json_schema", "json_object", "json_object")
 """What `auto` tries, each twice, so that one passing server error does not lose the stricter mode."""
 _THROTTLING = (429, 503)
+_PROBED = 30.0
+"""Seconds at most that a probe may take: a tick of a sensor has a minute."""
 _NO_SUCH_ROUTE = (400, 404, 405, 422, 501)
 _OVERFLOW = (
     "context_length_exceeded",
@@ -117,13 +119,20 @@ class OpenAICompatible:
 
         Raises:
             EvaluatorRefused: the key or the model is not accepted.
-            EvaluatorOutage: no answer, or a server error.
+            EvaluatorOutage: no answer within the time-outs, or half a minute; or a server error.
         """
+        longest = min(2 * self._evaluator.timeout, _PROBED)
 
         async def ask() -> None:
             client = self._client()
             try:
-                await self._probe(client)
+                async with asyncio.timeout(longest):
+                    await self._probe(client)
+            except TimeoutError as error:
+                raise EvaluatorOutage(
+                    f"{self._endpoint}: does not answer to a probe within {longest:g} s; run again when "
+                    "the endpoint is back"
+                ) from error
             finally:
                 await client.close()
 

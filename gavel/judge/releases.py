@@ -13,6 +13,8 @@ from gavel.errors import RubricError, StoreError
 from gavel.judge.rubric import Rubric, compile_rubric
 from gavel.store.files import Store, replacing
 
+_READABLE = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -33,14 +35,18 @@ def release(store: Store, rubric: Rubric) -> list[Drift]:
     """
     if drifted := drift(store, rubric):
         return drifted
-    kept = _document(store, rubric.task, rubric.version)
-    content = orjson.dumps(
-        {"task": rubric.task, "version": rubric.version, "files": dict(rubric.files)},
-        option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS,
-    )
-    for path in (kept, _document(store, rubric.task)):
+    content = {"task": rubric.task, "version": rubric.version, "files": dict(rubric.files)}
+    current = _document(store, rubric.task)
+    if release_state(store, rubric.task) == _state(rubric):
+        number = release_number(store, rubric.task)
+    else:
+        number = release_number(store, rubric.task) + 1
+    for path, found in (
+        (_document(store, rubric.task, rubric.version), content),
+        (current, {**content, "number": number}),
+    ):
         with replacing(path) as temporary:
-            temporary.write_bytes(content)
+            temporary.write_bytes(orjson.dumps(found, option=_READABLE))
     return []
 
 
@@ -75,8 +81,17 @@ def release_state(store: Store, task: str) -> str | None:
     """The task, version and hash of the current release; None where none was released."""
     if not _document(store, task).exists():
         return None
-    rubric = _read(_document(store, task))
-    return f"{task} {rubric.version} {rubric.hash}"
+    return _state(_read(_document(store, task)))
+
+
+def release_number(store: Store, task: str) -> int:
+    """How often another rubric of `task` was released, which tells a release from an equal one before it."""
+    path = _document(store, task)
+    return int(orjson.loads(path.read_bytes()).get("number", 0)) if path.exists() else 0
+
+
+def _state(rubric: Rubric) -> str:
+    return f"{rubric.task} {rubric.version} {rubric.hash}"
 
 
 def _document(store: Store, task: str, version: int | None = None) -> Path:

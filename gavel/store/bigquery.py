@@ -111,6 +111,12 @@ def told(place: str, kind: type[GavelError]) -> Iterator[None]:
             f"{place}: BigQuery cannot be reached within {PATIENCE:.0f} s ({_short(error)}); what was there stays "
             "as it was; run again when it is back"
         ) from error
+    except OSError as error:
+        if "Project" not in str(error):
+            raise
+        raise kind(
+            f"{place}: no project is known to bill ({_short(error)}); set `project` under bigquery in suite.yaml"
+        ) from error
 
 
 def run(

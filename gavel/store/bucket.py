@@ -37,6 +37,8 @@ PATIENCE = 30.0
 _TIMEOUT = (5.0, 60.0)
 """Seconds to connect, and to wait for more of a reply."""
 _AT_ONCE = 8
+_OVERWRITTEN = 3
+"""How often an object is fetched that another overwrites meanwhile."""
 _RENDERED = ".html"
 """Pages are rendered from tables and hold nothing of their own: the last one written stands."""
 
@@ -221,11 +223,18 @@ class Bucket:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with _told(shown(path)), _may_be_gone():
-                blob.download_to_filename(str(temporary), timeout=_TIMEOUT, retry=_retry())
-                temporary.replace(path)
-                self._note(path, blob.generation)
-                return
+            for _ in range(_OVERWRITTEN):
+                with _told(shown(path)), _may_be_gone():
+                    blob.download_to_filename(str(temporary), timeout=_TIMEOUT, retry=_retry())
+                    temporary.replace(path)
+                    self._note(path, blob.generation)
+                    return
+                # A generation that is gone may have been replaced by another.
+                blob = _client(os.getpid()).bucket(self.name).blob(blob.name)
+                with _told(shown(path)), _may_be_gone():
+                    blob.reload(timeout=_TIMEOUT, retry=_retry())
+                if blob.generation is None:
+                    break
             self._forget(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -282,7 +291,8 @@ def _client(process: int) -> Any:
     """One a process: a child that was forked must not use its parent's connections."""
     from google.cloud import storage
 
-    return storage.Client()
+    # No request here is about a project, which credentials of a person may not name.
+    return storage.Client(project=None)
 
 
 def _retry() -> Any:

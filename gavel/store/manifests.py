@@ -9,13 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from gavel.store.files import replacing
+
+UNFINISHED = "unfinished"
+"""The part of a signature that no unit is wanted with: some of its tables have been replaced."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,17 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write `manifest` to `path`."""
     with replacing(path) as temporary:
         temporary.write_bytes(orjson.dumps(asdict(manifest), option=orjson.OPT_INDENT_2))
+
+
+def outdate(path: Path, signature: Mapping[str, str]) -> None:
+    """Mark the manifest at `path` before a table of its unit is replaced by one of another `signature`.
+
+    `signature` may be a part of the unit's. Should the run end before the unit is whole, and what it was made from
+    become again what it was, the unit is stale all the same. Who made it and when stay: a retry asks for the same.
+    """
+    before = read_manifest(path)
+    if before is not None and any(before.signature.get(k) != v for k, v in signature.items()):
+        write_manifest(path, replace(before, signature={**before.signature, UNFINISHED: "yes"}))
 
 
 def read_manifest(path: Path) -> Manifest | None:
