@@ -69,6 +69,25 @@ def test_a_file_is_fetched_once_until_it_changes(place: Place) -> None:
     assert store.document("rubric").read_bytes() == b"{}", "the bucket holds the truth"
 
 
+def test_an_object_that_is_overwritten_while_it_is_fetched_is_not_lost(place: Place) -> None:
+    place.bucket.blob("data/rubric.json").upload_from_string("first")
+    overwritten = False
+
+    def behave(method: str, path: str) -> int | str | None:
+        nonlocal overwritten
+        if "alt=media" in path and not overwritten:
+            # A bucket that keeps no versions has lost the one that was listed.
+            overwritten = True
+            place.bucket.blob("data/rubric.json").upload_from_string("second")
+            return 404
+        return None
+
+    place.way.behave = behave
+    store = Store(place.copy("data"))
+    assert store.document("rubric").read_bytes() == b"second"
+    assert overwritten
+
+
 def test_of_two_writers_who_saw_the_same_the_first_stands_and_the_second_says_so(
     place: Place,
 ) -> None:

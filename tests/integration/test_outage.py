@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -274,6 +277,44 @@ def test_an_endpoint_that_lists_models_and_completes_nothing_is_an_outage(bench:
     with Endpoint(lambda ask: DOWN) as endpoint, pytest.raises(EvaluatorOutage, match="probe"):
         bench.judge(judge_at(endpoint.url), 2)
     assert bench.answers() == []
+
+
+def test_a_probe_that_is_answered_without_end_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavel.inference.openai_compatible._PROBED", 1.0)
+
+    def trickling(ask: Ask) -> Reply:
+        return Reply("OK", trickle=0.05)
+
+    with Endpoint(trickling) as endpoint:
+        backend = backend_of(judge_at(endpoint.url, timeout=30).evaluator)
+        with pytest.raises(EvaluatorOutage, match="does not answer to a probe within 1 s"):
+            backend.probe()
+
+
+def test_the_password_of_a_proxy_stands_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            asked.append(str(self.headers["Proxy-Authorization"]))
+            self.send_error(407)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        address = f"http://user:s3cret%40pw@127.0.0.1:{proxy.server_address[1]}"
+        monkeypatch.setenv("HTTPS_PROXY", address)
+        monkeypatch.setenv("NO_PROXY", "")
+        backend = backend_of(judge_at("https://judge.example/v1").evaluator)
+        with pytest.raises(EvaluatorOutage) as raised:
+            backend.probe()
+        proxy.shutdown()
+    assert asked[0] == "Basic " + b64encode(b"user:s3cret@pw").decode(), "it is sent all the same"
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "s3cret" not in f"{error!r} {error}"
+        error = error.__cause__ or error.__context__
 
 
 def test_a_probe_of_nothing_is_an_outage(closed_port: int) -> None:

@@ -420,6 +420,70 @@ def test_what_the_budget_stopped_goes_on_when_it_is_raised(kept: Project) -> Non
         assert set(endpoint.answered.values()) == {1}
 
 
+def test_a_change_half_made_and_taken_back_leaves_its_shard_stale(kept: Project) -> None:
+    with Endpoint(valid) as endpoint:
+        judge = {"backend": "openai_compatible", "base_url": endpoint.url, "model": "judge-7b"}
+        kept.write_suite(evaluators={"judge": judge}, automation={"attempts": 1}, shards=1)
+        follow_judging(kept)
+        folder = kept.folder / "prompts" / "chat"
+        rubric, template = (folder / "rubric.yaml").read_text(), (folder / "judge.j2").read_text()
+
+        def change(version: int, text: str) -> None:
+            (folder / "rubric.yaml").write_text(rubric.replace("version: 1", f"version: {version}"))
+            (folder / "judge.j2").write_text(text)
+            follow(kept, tick(kept, "rubric_releases"))
+
+        change(2, template.replace("{% block user -%}", "{% block user -%}\nStrictly.\n"))
+        (request,) = tick(kept, "stale_partitions").run_requests or []
+        # The run ends between its verdicts and what comes after them.
+        blocked = kept.store.root / "chat" / "invalid" / DAY / "0.parquet"
+        blocked.unlink()
+        blocked.mkdir()
+        run(kept, request)
+        blocked.rmdir()
+        change(1, template)
+        again = tick(kept, "stale_partitions")
+        (back,) = [r for r in again.run_requests or [] if r.job_name == "judge_chat_shard"]
+        assert back.tags["gavel/cause"] == "unfinished"
+        assert back.run_key not in (request.run_key, None)
+        follow(kept, again)
+        assert [r for r in asked(tick(kept, "stale_partitions")) if r[0] == request.job_name] == []
+        verdicts = pq.read_table(kept.store.existing("chat/verdicts", DAY, "0"))
+        assert set(verdicts["prompt_version"].to_pylist()) == {"1"}
+
+
+def test_a_rubric_that_comes_back_is_released_each_time(kept: Project) -> None:
+    folder = kept.folder / "prompts" / "chat"
+    first = (folder / "rubric.yaml").read_text()
+    keys = set()
+    for text in [first, first.replace("version: 1", "version: 2")] * 3:
+        (folder / "rubric.yaml").write_text(text)
+        result = tick(kept, "rubric_releases")
+        (request,) = result.run_requests or []
+        keys.add(request.run_key)
+        follow(kept, result)
+        assert asked(tick(kept, "rubric_releases")) == []
+    assert len(keys) == 6, "a key that was used is skipped for ever"
+
+
+def test_a_source_out_of_reach_keeps_nothing_else_from_being_tried_again(kept: Project) -> None:
+    kept.write_suite(automation={"attempts": 2, "backoff": 0})
+    follow(kept, tick(kept, "log_arrivals"))
+    follow(kept, tick(kept, "rubric_releases"))
+    blocked = kept.store.root / "chat" / "shards"
+    blocked.mkdir(parents=True, exist_ok=True)
+    (blocked / DAY).write_text("a file where a folder should be")
+    request = next(
+        r
+        for r in tick(kept, "stale_partitions").run_requests or []
+        if r.job_name == "judge_chat_shard"
+    )
+    run(kept, request)
+    (kept.folder / "logs").rename(kept.folder / "unreachable")
+    assert asked(tick(kept, "failed_partitions")) == [(request.job_name, request.partition_key)]
+    assert "told" in str(tick(kept, "alerts").skip_reason)
+
+
 def test_a_run_by_hand_that_fails_ends_neither_the_retries_nor_the_alert(kept: Project) -> None:
     kept.write_suite(automation={"attempts": 3, "backoff": 0})
     follow(kept, tick(kept, "log_arrivals"))
@@ -487,7 +551,8 @@ def test_what_drifted_is_told_once_whatever_its_figures_become(kept: Project) ->
     assert "1 told, 1 open" in str(tick(kept, "alerts", cursor=result.cursor).skip_reason)
 
 
-def test_a_unit_that_succeeded_since_has_not_failed() -> None:
+def test_a_unit_that_succeeded_since_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensors.state._PAGE", 1)  # however many runs came after it
     mended, broken = Unit("ingest", "2026-11-02"), Unit("ingest", "2026-11-03")
     failure, success = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
     since = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)

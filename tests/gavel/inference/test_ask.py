@@ -6,16 +6,20 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gavel.errors import EvaluatorOutage
+from gavel.errors import EvaluatorOutage, StoreError
 from gavel.inference.ask import ask
+from gavel.inference.budget import Spending
 from gavel.inference.ledger import Ledger
 from gavel.inference.request import Answer, Decoding, Message, Question, Request
 from gavel.inference.rules import Rules
+from gavel.settings.judging import Prices
+from gavel.settings.operation import Budget
 
 from .conftest import kept
 
@@ -95,6 +99,18 @@ def test_what_came_before_an_outage_is_kept_and_not_asked_again(folder: Path) ->
         asked = ask(requests, backend, ledger)
     assert (asked.known, asked.sent) == (7, 3)
     assert set(backend.sent) == {one.key for one in requests[7:]}
+
+
+def test_an_outage_is_told_though_its_spending_cannot_be_kept(folder: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "spending"
+    blocked.write_text("a file where a folder should be")
+    spending = Spending(blocked, Budget(), Prices(), ZoneInfo("UTC"))
+    requests = [request(str(n)) for n in range(10)]
+    with Ledger.open(folder, "run", "worker") as ledger:
+        with pytest.raises(EvaluatorOutage, match="down"):
+            ask(requests, Recording(fails_after=3), ledger, spending=spending)
+        with pytest.raises(StoreError, match=r"spending.*cannot be written"):
+            ask(requests, Recording(), ledger, spending=spending)
 
 
 def test_requests_are_pulled_only_as_they_are_answered(folder: Path) -> None:
