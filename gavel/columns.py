@@ -106,6 +106,7 @@ MEANINGS: Mapping[str, str] = {
     "round": "The round of the sample in which it was drawn",
     "stratum": "The group it was drawn from; annotators do not see it",
     "inclusion_probability": "The chance it had of being drawn: drawn / all of its stratum",
+    "days": "The days that had scores when it was drawn: what its round stands for",
     "core": "Whether every annotator gets it",
     "place": "Its place in the sheets, from 1",
     "annotators": "Who gets it",

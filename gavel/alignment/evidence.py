@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gavel.agreement.bootstrap import Resampling
 from gavel.alignment.labels import Reference, references
-from gavel.alignment.population import rows_by_id, scored_rubrics
+from gavel.alignment.population import rows_by_id, scored_records, scored_rubrics
 from gavel.judge.rubric import Rubric
 from gavel.store.files import Store
 from gavel.suite import Suite
@@ -30,15 +30,33 @@ _RECORD = (
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A record of the sample: its round and chance, its day, and the days that were scored when it was drawn."""
+
+    round: int
+    probability: float
+    day: str
+    days: frozenset[str]
+
+
+Cell = tuple[int, ...]
+"""Days that the same rounds of the sample could draw from, by those rounds."""
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """One evaluator's scores of a task with labels. `drawn` has the round and probability of the task's sample."""
+    """One evaluator's scores of a task with labels.
+
+    `drawn` are the records of the task's sample, `scored` the number of records that it scored, by day.
+    """
 
     suite: Suite
     rubric: Rubric
     evaluator: str
     references: Mapping[str, Mapping[str, Reference]]
     records: Mapping[str, Mapping[str, Any]]
-    drawn: Mapping[str, tuple[int, float]]
+    drawn: Mapping[str, Drawn]
+    scored: Mapping[str, int]
 
     @cached_property
     def resampling(self) -> Resampling:
@@ -96,13 +114,14 @@ class Evidence:
         """The conversation of each record; one without is alone."""
         return [self.records[row_id]["conversation_id"] or row_id for row_id in row_ids]
 
-    def weights(self, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
-        """What undoes unequal chances of being drawn; None where some records are not of the sample; and a note.
+    def weights(self, field: str, row_ids: Sequence[str]) -> tuple[list[float] | None, str | None]:
+        """How many records each of `row_ids`, labelled in `field`, stands for; and a note.
 
-        A round is drawn from what the rounds before it left. So it stands for all records together with theirs,
-        each of which then counts once (Des Raj's estimator, 1956), and for those of its records that nobody has
-        labelled the others of the round do. Of several rounds, each counts by the number of its records here, so
-        that the more are labelled the less a small first round says.
+        None where some are not of the sample. A round is drawn from what the rounds before it left. So it stands
+        for all records of its days together with theirs, each of which then counts once (Des Raj's estimator,
+        1956), and for those of its records that nobody has labelled the others of the round do. Of several rounds,
+        each counts by the number of its records here, so that the more are labelled the less a small first
+        round says. Days that later rounds alone could draw from are a population of their own.
         """
         known = [row_id for row_id in row_ids if row_id in self.drawn]
         if not known:
@@ -111,31 +130,68 @@ class Evidence:
             return None, (
                 f"{len(row_ids) - len(known)} of {len(row_ids)} labelled records are not of the sample: unweighted"
             )
-        here = Counter(self.drawn[row_id][0] for row_id in row_ids)
         weights = [0.0] * len(row_ids)
-        for round_, count in here.items():
-            shares = [self._share(row_id, round_) for row_id in row_ids]
-            for place, share in enumerate(shares):
-                weights[place] += count * share / sum(shares)
-        without = [str(r) for r in self._rounds if r < max(here) and not self._rounds[r][1]]
-        note = f"round {', '.join(without)} has no labels, so nothing speaks for its records"
+        counts = self._rounds(field)
+        without: set[int] = set()
+        for cell, places in self._by_cell(row_ids).items():
+            here = Counter(self.drawn[row_ids[place]].round for place in places)
+            size = sum(n for day, n in self.scored.items() if self._cell(day) == cell)
+            for round_, count in here.items():
+                shares = [self._share(field, row_ids[place], round_) for place in places]
+                for place, share in zip(places, shares, strict=True):
+                    part = count / len(places) * share / sum(shares)
+                    weights[place] += (size or len(places)) * part
+            for earlier in cell:
+                drawn, labelled = counts.get((earlier, cell), (0, 0))
+                if earlier < max(here) and drawn and not labelled:
+                    without.add(earlier)
+        named = ", ".join(map(str, sorted(without)))
+        note = f"round {named} has no labels of it, so nothing speaks for its records"
         return weights, note if without else None
 
-    @cached_property
-    def _rounds(self) -> Mapping[int, tuple[int, int]]:
-        """The number of records of each round of the sample, and of those with a label of any field."""
-        labelled = {row_id for items in self.references.values() for row_id in items}
-        drawn = Counter(round_ for round_, _ in self.drawn.values())
-        read = Counter(of for row_id, (of, _) in self.drawn.items() if row_id in labelled)
-        return {round_: (drawn[round_], read[round_]) for round_ in sorted(drawn)}
+    def covered(self, row_ids: Sequence[str]) -> set[str]:
+        """The days that the sample with `row_ids` was drawn from."""
+        cells = self._by_cell(row_ids)
+        return {day for day in self.scored if self._cell(day) in cells}
 
-    def _share(self, row_id: str, round_: int) -> float:
+    def _by_cell(self, row_ids: Sequence[str]) -> dict[Cell, list[int]]:
+        found: dict[Cell, list[int]] = {}
+        for place, row_id in enumerate(row_ids):
+            found.setdefault(self._cell(self.drawn[row_id].day), []).append(place)
+        return found
+
+    @cached_property
+    def _frames(self) -> Mapping[int, frozenset[str]]:
+        """The days that each round was drawn from."""
+        return {drawn.round: drawn.days for drawn in self.drawn.values()}
+
+    def _cell(self, day: str) -> Cell:
+        """The rounds that could draw from `day`."""
+        return tuple(sorted(r for r, days in self._frames.items() if day in days))
+
+    @cached_property
+    def _counted(self) -> dict[str, Mapping[tuple[int, Cell], tuple[int, int]]]:
+        return {}
+
+    def _rounds(self, field: str) -> Mapping[tuple[int, Cell], tuple[int, int]]:
+        """By round and cell the number of records drawn, and of those with a label of `field`."""
+        if field not in self._counted:
+            labelled = self.references.get(field, {})
+            counts: dict[tuple[int, Cell], tuple[int, int]] = {}
+            for row_id, drawn in self.drawn.items():
+                key = drawn.round, self._cell(drawn.day)
+                every, read = counts.get(key, (0, 0))
+                counts[key] = every + 1, read + (row_id in labelled)
+            self._counted[field] = counts
+        return self._counted[field]
+
+    def _share(self, field: str, row_id: str, round_: int) -> float:
         """How many records this one stands for in the estimate that ends with `round_`."""
-        own, probability = self.drawn[row_id]
-        if own > round_:
+        own = self.drawn[row_id]
+        if own.round > round_:
             return 0.0
-        drawn, labelled = self._rounds[own]
-        return drawn / labelled / (probability if own == round_ else 1.0)
+        drawn, labelled = self._rounds(field)[own.round, self._cell(own.day)]
+        return drawn / labelled / (own.probability if own.round == round_ else 1.0)
 
 
 def published(gathered: Sequence[Evidence]) -> Iterator[Evidence]:
@@ -146,18 +202,20 @@ def published(gathered: Sequence[Evidence]) -> Iterator[Evidence]:
     for several in by_task.values():
         if len(several) > 1:
             records = {row_id: row for found in several for row_id, row in found.records.items()}
-            yield replace(several[0], evaluator=PUBLISHED, records=records)
+            scored = sum((Counter(found.scored) for found in several), Counter[str]())
+            yield replace(several[0], evaluator=PUBLISHED, records=records, scored=scored)
 
 
 def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> Iterator[Evidence]:
     """The evidence of every task and of every evaluator that scored labelled records of it."""
     rubrics = scored_rubrics(suite, store)
     found = references(labels, suite.alignment.adjudicators)
-    drawn: dict[str, dict[str, tuple[int, float]]] = {task: {} for task in rubrics}
+    drawn: dict[str, dict[str, Drawn]] = {task: {} for task in rubrics}
     for row in sample.to_pylist():
         if row["task"] in drawn:
-            chance = int(row["round"]), float(row["inclusion_probability"])
-            drawn[row["task"]][row["row_id"]] = chance
+            drawn[row["task"]][row["row_id"]] = Drawn(
+                row["round"], row["inclusion_probability"], row["day"], frozenset(row["days"])
+            )
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}
         own[SCORE] = _scores(rubric, own)
@@ -167,9 +225,11 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
         grouping = [name for name in suite.alignment.bias_by if name not in _RECORD]
         columns = dict.fromkeys([*_RECORD, *rubric.columns, *grouping])
         records = rows_by_id(store, task, list(columns), row_ids)
+        counted = scored_records(store, task)
         for evaluator in sorted({row["evaluator"] for row in records.values()}):
             scored = {k: row for k, row in records.items() if row["evaluator"] == evaluator}
-            yield Evidence(suite, rubric, evaluator, own, scored, drawn[task])
+            sizes = {day: n for (name, day), n in counted.items() if name == evaluator}
+            yield Evidence(suite, rubric, evaluator, own, scored, drawn[task], sizes)
 
 
 def _scores(rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]) -> dict[str, Reference]:

@@ -123,7 +123,7 @@ def _agreement(found: Evidence, field: str) -> Rows:
     reference = [found.references[field][row_id].value for row_id in items]
     given = [found.given(field, row_id) for row_id in items]
     clusters = found.clusters(items)
-    weights, note = found.weights(items)
+    weights, note = found.weights(field, items)
     classes = found.classes(field)
     if classes is None:
         numbers = dimension_agreement(reference, given, clusters, found.resampling, weights)  # type: ignore[arg-type]
@@ -215,14 +215,22 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         what = "share" if field in shares else "mean"
         scored = population.filter(pc.field(field).is_valid())
         labelled = found.settled(field)
+        covered, left_out = scored, None
+        if found.weights(field, labelled)[0] is not None:
+            days_of = pa.array(sorted(found.covered(labelled)), pa.string())
+            covered = scored.filter(pc.is_in(scored["day"], days_of))
+            if len(covered) < len(scored):
+                left_out = f"{len(scored) - len(covered):,} records are of days that nobody has labelled: left out"
         day_of = dict(zip(scored["row_id"].to_pylist(), scored["day"].to_pylist(), strict=True))
         for day in [None, *days]:
-            here = scored if day is None else scored.filter(pc.field("day") == day)
+            here = covered if day is None else scored.filter(pc.field("day") == day)
             own = [row_id for row_id in labelled if day is None or day_of[row_id] == day]
-            size, worth = _worth(found, own, "records" if day is None else "records of the day")
+            size, worth = _worth(
+                found, field, own, "records" if day is None else "records of the day"
+            )
             enough = day is None or size >= settings.least_a_day
             used = own if enough else labelled
-            weights, unweighted = found.weights(used)
+            weights, unweighted = found.weights(field, used)
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -237,7 +245,7 @@ def _corrected(found: Evidence, store: Store) -> Rows:
             told = None if enough else f"{worth}: corrected by the errors of all days"
             if enough and size < settings.least_a_day and made.corrected.low is not None:
                 told = f"{worth}: the interval may be too short"
-            note = "; ".join(filter(None, [told, unweighted])) or None
+            note = "; ".join(filter(None, [told, unweighted, None if day else left_out])) or None
             spoken_of = [
                 row_id
                 for row_id in found.row_ids(field)
@@ -250,9 +258,9 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 yield _row(found, field, f"people_{what}", made.people, day, excluded, unweighted)
 
 
-def _worth(found: Evidence, row_ids: Sequence[str], what: str) -> tuple[float, str]:
+def _worth(found: Evidence, field: str, row_ids: Sequence[str], what: str) -> tuple[float, str]:
     """How many labels of equal weight those of `row_ids` are worth, and how that is said."""
-    size = effective_size(found.weights(row_ids)[0] or [1.0] * len(row_ids))
+    size = effective_size(found.weights(field, row_ids)[0] or [1.0] * len(row_ids))
     said = f"{len(row_ids)} labelled {what if len(row_ids) != 1 else what.replace('records', 'record')}"
     if round(size) < len(row_ids):
         said += f", which count as {size:.0f} by their unequal chances"
@@ -320,7 +328,7 @@ def _calibrated(found: Evidence, field: str) -> Rows:
         else:
             right.append(abs(reference - given) <= within + 1e-9)
     clusters = found.clusters(kept)
-    weights, note = found.weights(kept)
+    weights, note = found.weights(field, kept)
     made = calibration(confidence, right, clusters, found.resampling, weights)
     yield from _calibration_rows(found, field, made, "", len(items) - len(kept), note)
     again = recalibration(confidence, right, clusters, found.resampling, weights)

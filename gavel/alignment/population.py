@@ -29,6 +29,16 @@ def scored_rubrics(suite: Suite, store: Store) -> dict[str, Rubric]:
     }
 
 
+def scored_records(store: Store, task: str) -> Mapping[tuple[str, str], int]:
+    """How many records of the task each evaluator scored, by evaluator and day."""
+    query = (
+        "SELECT evaluator, parse_filename(filename, true) AS day, count(DISTINCT row_id) "
+        f"FROM ({_scores(store, task)}) GROUP BY ALL"
+    )
+    with session() as connection:
+        return {(name, day): n for name, day, n in connection.execute(query).fetchall()}
+
+
 def columns_of(store: Store, task: str) -> list[str]:
     """The columns of the task's scores, of any day."""
     with session() as connection:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gavel.alignment.population import columns_of, read_scores, scored_rubrics
+from gavel.alignment.population import columns_of, read_scores, score_files, scored_rubrics
 from gavel.alignment.schema import SAMPLE
 from gavel.errors import LabelError
 from gavel.judge.rubric import Rubric
@@ -106,6 +106,7 @@ def allocate(sizes: Mapping[str, int], wanted: int, allocation: str) -> dict[str
 def _round(settings: Sampling, store: Store, rubric: Rubric, drawn: set[str]) -> pa.Table:
     """The records of one round of one task, in the order in which people see them."""
     strata = _by_stratum(settings, store, rubric, drawn)
+    days = [path.stem for path in score_files(store, rubric.task)]
     given = allocate(
         {name: len(rows) for name, rows in strata.items()}, settings.size, settings.allocation
     )
@@ -135,6 +136,8 @@ def _round(settings: Sampling, store: Store, rubric: Rubric, drawn: set[str]) ->
                 "round": settings.round,
                 "stratum": stratum,
                 "inclusion_probability": probability,
+                "day": row["day"],
+                "days": days,
                 "core": whole,
                 "place": place + 1,
                 "annotators": people if whole else turn,

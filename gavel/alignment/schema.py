@@ -45,6 +45,8 @@ SAMPLE = pa.schema(
         ("round", pa.int32()),
         ("stratum", pa.string()),
         ("inclusion_probability", pa.float64()),
+        ("day", pa.string()),
+        ("days", pa.list_(pa.string())),
         ("core", pa.bool_()),
         ("place", pa.int32()),
         ("annotators", pa.list_(pa.string())),

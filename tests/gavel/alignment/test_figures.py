@@ -118,11 +118,11 @@ def test_people_among_themselves_and_the_ceiling(scored: Scored) -> None:
 
 
 def chances(drawn: Mapping[int, tuple[int, float]]) -> pa.Table:
-    """A sample by the numbers of its records: the round and the probability of each."""
-    names = ("row_id", "task", "round", "inclusion_probability")
+    """A sample of DAY by the numbers of its records: the round and the probability of each."""
+    names = ("row_id", "task", "round", "inclusion_probability", "day", "days")
     return pa.Table.from_pylist(
         [
-            dict(zip(names, (f"{n:032x}", "chat", round_, probability), strict=True))
+            dict(zip(names, (f"{n:032x}", "chat", round_, probability, DAY, [DAY]), strict=True))
             for n, (round_, probability) in drawn.items()
         ],
         schema=pa.schema([SAMPLE.field(name) for name in names]),
@@ -165,12 +165,42 @@ def test_no_correction_leaves_the_scale(scored: Scored) -> None:
     assert corrected["high"] <= 5
 
 
+def test_days_count_by_their_records_whichever_round_could_draw_from_them(scored: Scored) -> None:
+    later = "2026-11-03"
+    scored.score([record(n, help=4.0) for n in range(30, 100)], day=later)
+    first = chances(dict.fromkeys(range(5), (1, 5 / 30)))
+    second = pa.Table.from_pylist(
+        [row | {"day": later, "days": [DAY, later]} for row in chances(
+            dict.fromkeys(range(30, 35), (2, 5 / 95))).to_pylist()],
+        schema=first.schema,
+    )  # fmt: skip
+    # People agree with what is said of the 30 old records, and give the 70 new ones a point less.
+    cells = [label(n, "help", 1 + n % 5) for n in range(5)]
+    cells += [label(n, "help", 3) for n in range(30, 35)]
+    found = measured(scored, cells, pa.concat_tables([first, second]))
+    assert found["help", "bias", None]["value"] == pytest.approx((30 * 0 + 70 * 1) / 100)
+    assert found["help", "people_mean", None]["value"] == pytest.approx((30 * 3 + 70 * 3) / 100)
+    # With the first round alone, nothing is known of the later day.
+    found = measured(scored, cells[:5], first)
+    whole = found["help", "corrected_mean", None]
+    assert whole["value"] == pytest.approx(3)
+    assert "70 records are of days that nobody has labelled: left out" in whole["note"]
+
+
+def test_labels_of_another_field_say_nothing_of_a_round(scored: Scored) -> None:
+    sample = chances({0: (1, 1.0), 1: (1, 1.0), 2: (2, 0.5), 3: (2, 0.5)})
+    cells = [label(n, "tone", 1.0) for n in range(4)] + [label(n, "help", 3) for n in (2, 3)]
+    found = measured(scored, cells, sample)
+    assert "round 1 has no labels of it" in found["help", "mae", None]["note"]
+    assert "round 1" not in (found["tone", "mae", None]["note"] or "")
+
+
 def test_a_round_without_labels_is_told_of(scored: Scored) -> None:
     sample = chances({0: (1, 0.5), 1: (2, 0.5), 2: (2, 0.25)})
     cells = [label(n, "help", 3) for n in (1, 2)]
     found = measured(scored, cells, sample)["help", "bias", None]
     assert found["value"] == pytest.approx((2 * -1 + 4 * 0) / 6)
-    assert "round 1 has no labels, so nothing speaks for its records" in found["note"]
+    assert "round 1 has no labels of it, so nothing speaks for its records" in found["note"]
 
 
 def test_days_of_few_effective_labels_are_corrected_by_those_of_all(scored: Scored) -> None:
