@@ -367,18 +367,20 @@ def test_a_clock_that_jumps_changes_nothing_that_is_asked(kept: Project) -> None
     assert past.days == []
 
 
+def blocked_shard(project: Project, attempts: int) -> dg.RunRequest:  # noqa: F811
+    """The request of a shard whose runs fail, of a suite with so many attempts and no pause between them."""
+    project.write_suite(automation={"attempts": attempts, "backoff": 0})
+    follow(project, tick(project, "log_arrivals"))
+    follow(project, tick(project, "rubric_releases"))
+    folder = project.store.root / "chat" / "shards"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / DAY).write_text("a file where a folder should be")
+    shards = tick(project, "stale_partitions").run_requests or []
+    return next(r for r in shards if r.job_name == "judge_chat_shard")
+
+
 def test_failures_are_retried_then_given_up_and_told_once(kept: Project) -> None:
-    kept.write_suite(automation={"attempts": 2, "backoff": 0})
-    follow(kept, tick(kept, "log_arrivals"))
-    follow(kept, tick(kept, "rubric_releases"))
-    blocked = kept.store.root / "chat" / "shards"
-    blocked.mkdir(parents=True, exist_ok=True)
-    (blocked / DAY).write_text("a file where a folder should be")
-    request = next(
-        r
-        for r in tick(kept, "stale_partitions").run_requests or []
-        if r.job_name == "judge_chat_shard"
-    )
+    request = blocked_shard(kept, attempts=2)
     run(kept, request)
     again = tick(kept, "failed_partitions")
     assert asked(again) == [("judge_chat_shard", request.partition_key)]
@@ -467,17 +469,7 @@ def test_a_rubric_that_comes_back_is_released_each_time(kept: Project) -> None:
 
 
 def test_a_source_out_of_reach_keeps_nothing_else_from_being_tried_again(kept: Project) -> None:
-    kept.write_suite(automation={"attempts": 2, "backoff": 0})
-    follow(kept, tick(kept, "log_arrivals"))
-    follow(kept, tick(kept, "rubric_releases"))
-    blocked = kept.store.root / "chat" / "shards"
-    blocked.mkdir(parents=True, exist_ok=True)
-    (blocked / DAY).write_text("a file where a folder should be")
-    request = next(
-        r
-        for r in tick(kept, "stale_partitions").run_requests or []
-        if r.job_name == "judge_chat_shard"
-    )
+    request = blocked_shard(kept, attempts=2)
     run(kept, request)
     (kept.folder / "logs").rename(kept.folder / "unreachable")
     assert asked(tick(kept, "failed_partitions")) == [(request.job_name, request.partition_key)]
@@ -485,14 +477,7 @@ def test_a_source_out_of_reach_keeps_nothing_else_from_being_tried_again(kept: P
 
 
 def test_a_run_by_hand_that_fails_ends_neither_the_retries_nor_the_alert(kept: Project) -> None:
-    kept.write_suite(automation={"attempts": 3, "backoff": 0})
-    follow(kept, tick(kept, "log_arrivals"))
-    follow(kept, tick(kept, "rubric_releases"))
-    blocked = kept.store.root / "chat" / "shards"
-    blocked.mkdir(parents=True, exist_ok=True)
-    (blocked / DAY).write_text("a file where a folder should be")
-    shards = tick(kept, "stale_partitions").run_requests or []
-    request = next(r for r in shards if r.job_name == "judge_chat_shard")
+    request = blocked_shard(kept, attempts=3)
     by_hand = dg.RunRequest(job_name=request.job_name, partition_key=request.partition_key)
     run(kept, request)
     run(kept, by_hand)
