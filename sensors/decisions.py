@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from assets.partitions import days_before
 from assets.signatures import EARLIER
-from gavel.store.manifests import Manifest, signature_hash
+from gavel.store.manifests import UNFINISHED, Manifest, signature_hash
 from sensors.units import Unit
 
 PERMANENT = ("EvaluatorRefused", "RubricError", "SuiteError", "check")
@@ -50,6 +50,8 @@ def causes_of(made: Mapping[str, str] | None, wanted: Mapping[str, str]) -> tupl
     if made is None:
         return ("never made",)
     causes = []
+    if UNFINISHED in made and len(made) == 1:
+        return (made[UNFINISHED],)
     for part in sorted(made.keys() | wanted.keys()):
         before, now = made.get(part), wanted.get(part)
         if before == now:

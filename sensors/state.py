@@ -25,7 +25,7 @@ from gavel.judge.backends import judge_of
 from gavel.judge.evaluate import Judge
 from gavel.judge.releases import released_rubric
 from gavel.store.files import Store
-from gavel.store.manifests import Manifest, read_manifest
+from gavel.store.manifests import UNFINISHED, Manifest, read_manifest
 from gavel.suite import Suite
 from sensors.decisions import Failed, Request, latest_failures, look_back, stale
 from sensors.loaded import Loaded
@@ -69,6 +69,15 @@ class State:
             self._read[path] = read_manifest(path)
         return self._read[path]
 
+    def made(self, path: Path) -> Manifest | None:
+        """The same of a unit. One that cannot be read is no absent one, whose run key was used before."""
+        found = self.manifest(path)
+        if found is None and path.exists():
+            stat = path.stat()
+            known = f"{stat.st_size} {stat.st_mtime_ns}"
+            return Manifest({UNFINISHED: "its manifest cannot be read"}, "nobody", known)
+        return found
+
     @cached_property
     def tasks(self) -> list[str]:
         """The tasks of the suite."""
@@ -94,7 +103,7 @@ class State:
 
     def ingested(self, day: str) -> Manifest | None:
         """What the ingest of `day` noted."""
-        return self.manifest(ingest_manifest(self.store, day))
+        return self.made(ingest_manifest(self.store, day))
 
     def stale_units(self) -> Iterator[Request]:
         """Every shard and publication of the window that is stale, newest day first.
@@ -107,7 +116,7 @@ class State:
     def stale_on(self, day: str) -> Iterator[Request]:
         """The stale shards of `day`, else its publication if that is stale."""
         ingested = self.ingested(day)
-        if ingested is None:
+        if ingested is None or UNFINISHED in ingested.signature:
             return
         waiting = False
         for task in self.tasks:
@@ -117,7 +126,7 @@ class State:
                 continue
             wanted = judge_signature(self.suite, judge, ingested)
             for shard in shard_keys(self.suite):
-                made = self.manifest(judge_manifest(self.suite, self.store, task, day, shard))
+                made = self.made(judge_manifest(self.suite, self.store, task, day, shard))
                 request = stale(Unit("judge", day, task, shard), made, wanted)
                 if request is not None:
                     waiting = True
@@ -126,7 +135,7 @@ class State:
             wanted = publish_signature(
                 self.suite, self.store, day, self.tasks, ingested, self.manifest
             )
-            made = self.manifest(publish_manifest(self.store, day))
+            made = self.made(publish_manifest(self.store, day))
             if (request := stale(Unit("publish", day), made, wanted)) is not None:
                 yield request
 

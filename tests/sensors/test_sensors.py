@@ -342,10 +342,23 @@ def test_what_the_loaded_definitions_can_run(
     assert bool(before.changes(kept.suite)) == bool(changes)
 
 
-def test_a_half_written_manifest_counts_as_never_made(kept: Project) -> None:
-    follow(kept, tick(kept, "log_arrivals"))
-    kept.store.document(f"logs/clean/{DAY}").write_text('{"signature": {"co')
-    assert asked(tick(kept, "log_arrivals")) == [("ingest_day", DAY)]
+def test_a_half_written_manifest_is_made_again_under_a_key_of_its_own(kept: Project) -> None:
+    for name, unit in (
+        ("log_arrivals", f"logs/clean/{DAY}"),
+        ("stale_partitions", f"chat/regenerated/{DAY}/0"),
+        ("stale_partitions", f"report/{DAY}"),
+    ):
+        if name == "stale_partitions":
+            follow(kept, tick(kept, "rubric_releases"))
+        first = tick(kept, name)
+        follow(kept, first)
+        kept.store.document(unit).write_text('{"signature": {"co')
+        again = tick(kept, name)
+        (request,) = again.run_requests or []
+        assert request.tags["gavel/cause"] == "its manifest cannot be read"
+        assert request.run_key not in {r.run_key for r in first.run_requests or []}
+        follow(kept, again)
+        assert asked(tick(kept, "log_arrivals")) == []
 
 
 def test_a_log_folder_that_cannot_be_reached_is_told_and_nothing_is_lost(kept: Project) -> None:
