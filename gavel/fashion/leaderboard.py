@@ -32,7 +32,7 @@ FIGURES = {
     "theme_third": "share of queries with the right theme among the three nearest (precision@3)",
     "no_query": "share of conversations without any query",
     "failed": "share of conversations with the failure in `key`",
-    "requests": "requests to the system, all attempts; a live customer's are not counted",
+    "requests": "requests to the system, all attempts, one shared by conversations once; no live customer's",
     "tokens": "tokens read and written by the system",
     "seconds": "time in which the system was at work on some request",
     "cost_usd": "cost of the whole run in US dollars",
