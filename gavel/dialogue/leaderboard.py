@@ -18,7 +18,7 @@ import yaml
 from gavel.agreement.bootstrap import Resampling, holm
 from gavel.dialogue.figures import FIGURES, compare, estimate
 from gavel.dialogue.multiwoz import REFERENCE, STRICT
-from gavel.dialogue.ratings import Ratings, rate
+from gavel.dialogue.ratings import Ratings, agreement, rate
 from gavel.settings.dialogue import Dialogue
 
 COMPARED = (STRICT, "dstc8")
@@ -190,11 +190,12 @@ def _rated(settings: Dialogue, ratings: Ratings) -> list[dict[str, Any]]:
             "system": system,
             "track": "human",
             "reading": "people",
-            "scale": "1-5",
-            **vars(rate(items, Resampling.of(settings))),
+            "scale": scale,
+            **vars(made(items, Resampling.of(settings))),
             "published": None,
             "signature": f"human|v:1|ratings:{ratings.fingerprint}|raters:"
             f"{max(map(len, items.values()))}|resamples:{settings.resamples}|seed:{settings.seed}",
         }
         for system, items in sorted(ratings.systems.items())
+        for made, scale in ((rate, "1-5"), (agreement, "-1-1"))
     ]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gavel.agreement.annotators import krippendorff_alpha
 from gavel.agreement.bootstrap import Resampling, estimate
 from gavel.dialogue.figures import Estimate
 from gavel.dialogue.predictions import content_hash
@@ -24,12 +25,12 @@ LOWEST, HIGHEST = 1, 5
 
 @dataclass(frozen=True)
 class Ratings:
-    """System -> item -> one rating a rater; `fingerprint` changes with any of them.
+    """System -> item -> rater -> rating; `fingerprint` changes with any of them.
 
     `notes` tell what was left out, and of which repeated rating the later stands, a sentence each.
     """
 
-    systems: Mapping[str, Mapping[str, Sequence[float]]]
+    systems: Mapping[str, Mapping[str, Mapping[str, float]]]
     fingerprint: str
     notes: Sequence[str] = ()
 
@@ -86,19 +87,12 @@ def collect(
         f"{len(places):,} such ratings left out"
         for system, places in strangers.items()
     ]
-    return Ratings(
-        {
-            system: {item: list(raters.values()) for item, raters in items.items()}
-            for system, items in found.items()
-        },
-        fingerprint,
-        notes,
-    )
+    return Ratings(found, fingerprint, notes)
 
 
-def rate(items: Mapping[str, Sequence[float]], resampling: Resampling) -> Estimate:
+def rate(items: Mapping[str, Mapping[str, float]], resampling: Resampling) -> Estimate:
     """The mean of the items' mean ratings, with its percentile interval over resampled items."""
-    means = [np.mean(items[item]) for item in sorted(items)]
+    means = [np.mean(list(items[item].values())) for item in sorted(items)]
     found = estimate(
         np.stack([means, np.ones(len(means))], axis=1),
         lambda sums: np.asarray(sums[..., 0] / sums[..., 1]),
@@ -108,6 +102,13 @@ def rate(items: Mapping[str, Sequence[float]], resampling: Resampling) -> Estima
         method="percentile",
     )[0]
     return Estimate("human_rating", found.value, found.low, found.high, len(means), undefined=0)
+
+
+def agreement(items: Mapping[str, Mapping[str, float]], resampling: Resampling) -> Estimate:
+    """Krippendorff's alpha of the raters, ratings being ordered; undefined counts the items with one rater."""
+    alpha = krippendorff_alpha(items, {item: item for item in items}, "ordinal", resampling)
+    alone = sum(len(raters) < 2 for raters in items.values())
+    return Estimate("rater_alpha", alpha.value, alpha.low, alpha.high, alpha.n, undefined=alone)
 
 
 def _rating(given: Any) -> float | None:

@@ -43,6 +43,7 @@ TITLES = {
     ("dstc8", "return"): "Return",
     ("dstc8", "turns"): "Turns",
     ("human", "human_rating"): "Human rating, 1 to 5",
+    ("human", "rater_alpha"): "Agreement of the raters, Krippendorff's alpha",
 }
 TRACKS = {
     "multiwoz": "MultiWOZ",
@@ -80,7 +81,10 @@ def render_leaderboard(suite: str, standings: pa.Table, comparisons: pa.Table) -
 
 def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """One figure each: its systems, best first, with places in per cent of a common axis."""
-    names = [figure.name for figure in FIGURES if figure.track == track] or ["human_rating"]
+    names = [figure.name for figure in FIGURES if figure.track == track] or [
+        "human_rating",
+        "rater_alpha",
+    ]
     for name in names:
         shown = [row for row in rows if row["figure"] == name and row["value"] is not None]
         own = [row for row in shown if row["reading"] in (*COMPARED, "people")]
@@ -89,7 +93,7 @@ def _panels(track: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str,
         other = {row["system"]: row for row in shown if row["reading"] in (REFERENCE, "convlab2")}
         known = ("low", "high", "value", "published")
         ends = [row[end] for row in shown for end in known if row[end] is not None]
-        most = 100 if own[0]["scale"] == "0-100" else float("inf")
+        most = {"0-100": 100.0, "-1-1": 1.0}.get(own[0]["scale"], float("inf"))
         low, high = axis(min(ends), max(ends), most)
         place = partial(per_cent, low=low, high=high)
         yield {

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import krippendorff
+import numpy as np
 import pytest
 
 from gavel.agreement.bootstrap import Resampling
 from gavel.dialogue.acts import parse_acts
 from gavel.dialogue.predictions import parse_belief, read_document, read_predictions
-from gavel.dialogue.ratings import rate, read_ratings
+from gavel.dialogue.ratings import agreement, rate, read_ratings
 from gavel.errors import PredictionError
 
 
@@ -159,10 +161,27 @@ def test_ratings(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("system,item,rater,rating\na,d1,x,4\na,d1,y,2\na,d2,x,5\n", encoding="utf-8")
     ratings = read_ratings(path, ["a"])
-    assert ratings.systems == {"a": {"d1": [4.0, 2.0], "d2": [5.0]}}
+    assert ratings.systems == {"a": {"d1": {"x": 4.0, "y": 2.0}, "d2": {"x": 5.0}}}
     assert ratings.notes == []
     rated = rate(ratings.systems["a"], Resampling(100))
     assert (rated.value, rated.n) == (4.0, 2)
+    few = agreement(ratings.systems["a"], Resampling(100))
+    assert (few.value, few.n, few.undefined) == (-0.0, 1, 1), "as chance gives, over one item"
+
+
+def test_the_agreement_of_raters_is_that_of_the_krippendorff_package() -> None:
+    given = {"d1": (1, 2), "d2": (4, 4), "d3": (5, 4), "d4": (2, 2), "d5": (3, None)}
+    items = {
+        item: {name: float(v) for name, v in zip("xy", pair, strict=True) if v is not None}
+        for item, pair in given.items()
+    }
+    made = agreement(items, Resampling(100))
+    raters = [
+        [np.nan if v is None else v for v in column] for column in zip(*given.values(), strict=True)
+    ]
+    expected = krippendorff.alpha(reliability_data=raters, level_of_measurement="ordinal")
+    assert made.value == pytest.approx(expected)
+    assert (made.n, made.undefined) == (4, 1)
 
 
 def test_a_bad_rating_is_left_out_and_told_and_the_later_of_two_stands(tmp_path: Path) -> None:
@@ -173,7 +192,7 @@ def test_a_bad_rating_is_left_out_and_told_and_the_later_of_two_stands(tmp_path:
     ]
     path.write_text("\n".join(["system,item,rater,rating", *rows]), encoding="utf-8")
     ratings = read_ratings(path, ["a", "c"])
-    assert ratings.systems == {"a": {"d1": [5.0]}}
+    assert ratings.systems == {"a": {"d1": {"x": 5.0}}}
     assert ratings.notes == [
         f"{path}: line 2: rating is '6'; accepted: a number from 1 to 5; left out",
         f"{path}: line 3: rating is ''; accepted: a number from 1 to 5; left out",
