@@ -106,7 +106,7 @@ def verdict_signature(judge: Judge) -> dict[str, str]:
     """What verdicts are made from besides the shard."""
     rubric = judge.rubric
     return {
-        "rubric": f"{rubric.task} {rubric.version} {rubric.hash}",
+        "rubric": rubric.stamp,
         "evaluator": f"{judge.evaluator_name} {judge.config_hash}",
     }
 

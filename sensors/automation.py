@@ -255,7 +255,7 @@ def release_request(state: State) -> Request | None:
     replaced = []
     for task in state.tasks:
         rubric = load_rubric(state.suite.path(state.suite.prompts) / task)
-        found[task] = f"{task} {rubric.version} {rubric.hash}"
+        found[task] = rubric.stamp
         kept[task] = release_state(state.store, task)
         replaced.append(f"{kept[task] or 'nothing'} ({release_number(state.store, task)})")
     differing = tuple(text for task, text in found.items() if kept[task] != text)

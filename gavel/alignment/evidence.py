@@ -31,12 +31,11 @@ _RECORD = (
 
 @dataclass(frozen=True)
 class Drawn:
-    """A record of the sample: its round and chance, its day, and the days that were scored when it was drawn."""
+    """A record of the sample: its round and chance, and its day."""
 
     round: int
     probability: float
     day: str
-    days: frozenset[str]
 
 
 Cell = tuple[int, ...]
@@ -47,7 +46,8 @@ Cell = tuple[int, ...]
 class Evidence:
     """One evaluator's scores of a task with labels.
 
-    `drawn` are the records of the task's sample, `scored` the number of records that it scored, by day.
+    `drawn` are the records of the task's sample, `frames` the days that each round was drawn from, `scored` the
+    number of records that the evaluator scored, by day.
     """
 
     suite: Suite
@@ -56,6 +56,7 @@ class Evidence:
     references: Mapping[str, Mapping[str, Reference]]
     records: Mapping[str, Mapping[str, Any]]
     drawn: Mapping[str, Drawn]
+    frames: Mapping[int, frozenset[str]]
     scored: Mapping[str, int]
 
     @cached_property
@@ -161,13 +162,15 @@ class Evidence:
         return found
 
     @cached_property
-    def _frames(self) -> Mapping[int, frozenset[str]]:
-        """The days that each round was drawn from."""
-        return {drawn.round: drawn.days for drawn in self.drawn.values()}
+    def _cells(self) -> Mapping[str, Cell]:
+        """The rounds that could draw from each day, of the days that any could."""
+        rounds: dict[str, Cell] = {}
+        for round_, days in sorted(self.frames.items()):
+            rounds |= {day: (*rounds.get(day, ()), round_) for day in days}
+        return rounds
 
     def _cell(self, day: str) -> Cell:
-        """The rounds that could draw from `day`."""
-        return tuple(sorted(r for r, days in self._frames.items() if day in days))
+        return self._cells.get(day, ())
 
     @cached_property
     def _counted(self) -> dict[str, Mapping[tuple[int, Cell], tuple[int, int]]]:
@@ -211,11 +214,14 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
     rubrics = scored_rubrics(suite, store)
     found = references(labels, suite.alignment.adjudicators)
     drawn: dict[str, dict[str, Drawn]] = {task: {} for task in rubrics}
+    frames: dict[str, dict[int, frozenset[str]]] = {task: {} for task in rubrics}
     for row in sample.to_pylist():
-        if row["task"] in drawn:
-            drawn[row["task"]][row["row_id"]] = Drawn(
-                row["round"], row["inclusion_probability"], row["day"], frozenset(row["days"])
-            )
+        task, round_ = row["task"], row["round"]
+        if task in drawn:
+            chance = row["inclusion_probability"]
+            drawn[task][row["row_id"]] = Drawn(round_, chance, row["day"])
+            if round_ not in frames[task]:
+                frames[task][round_] = frozenset(row["days"])
     for task, rubric in rubrics.items():
         own = {field: items for (of, field), items in found.items() if of == task}
         own[SCORE] = _scores(rubric, own)
@@ -229,7 +235,7 @@ def evidence(suite: Suite, store: Store, labels: pa.Table, sample: pa.Table) -> 
         for evaluator in sorted({row["evaluator"] for row in records.values()}):
             scored = {k: row for k, row in records.items() if row["evaluator"] == evaluator}
             sizes = {day: n for (name, day), n in counted.items() if name == evaluator}
-            yield Evidence(suite, rubric, evaluator, own, scored, drawn[task], sizes)
+            yield Evidence(suite, rubric, evaluator, own, scored, drawn[task], frames[task], sizes)
 
 
 def _scores(rubric: Rubric, given: Mapping[str, Mapping[str, Reference]]) -> dict[str, Reference]:

@@ -215,22 +215,28 @@ def _corrected(found: Evidence, store: Store) -> Rows:
         what = "share" if field in shares else "mean"
         scored = population.filter(pc.field(field).is_valid())
         labelled = found.settled(field)
+        of_all = found.weights(field, labelled)
         covered, left_out = scored, None
-        if found.weights(field, labelled)[0] is not None:
+        if of_all[0] is not None:
             days_of = pa.array(sorted(found.covered(labelled)), pa.string())
             covered = scored.filter(pc.is_in(scored["day"], days_of))
             if len(covered) < len(scored):
                 left_out = f"{len(scored) - len(covered):,} records are of days that nobody has labelled: left out"
         day_of = dict(zip(scored["row_id"].to_pylist(), scored["day"].to_pylist(), strict=True))
         for day in [None, *days]:
-            here = covered if day is None else scored.filter(pc.field("day") == day)
-            own = [row_id for row_id in labelled if day is None or day_of[row_id] == day]
+            if day is None:
+                here, used, weighted = covered, labelled, of_all
+            else:
+                here = scored.filter(pc.field("day") == day)
+                used = [row_id for row_id in labelled if day_of[row_id] == day]
+                weighted = found.weights(field, used)
             size, worth = _worth(
-                found, field, own, "records" if day is None else "records of the day"
+                len(used), weighted[0], "records" if day is None else "records of the day"
             )
             enough = day is None or size >= settings.least_a_day
-            used = own if enough else labelled
-            weights, unweighted = found.weights(field, used)
+            if not enough:
+                used, weighted = labelled, of_all
+            weights, unweighted = weighted
             made = corrected_mean(
                 [number(field, found.references[field][row_id].value) for row_id in used],
                 [number(field, found.given(field, row_id)) for row_id in used],
@@ -258,11 +264,11 @@ def _corrected(found: Evidence, store: Store) -> Rows:
                 yield _row(found, field, f"people_{what}", made.people, day, excluded, unweighted)
 
 
-def _worth(found: Evidence, field: str, row_ids: Sequence[str], what: str) -> tuple[float, str]:
-    """How many labels of equal weight those of `row_ids` are worth, and how that is said."""
-    size = effective_size(found.weights(field, row_ids)[0] or [1.0] * len(row_ids))
-    said = f"{len(row_ids)} labelled {what if len(row_ids) != 1 else what.replace('records', 'record')}"
-    if round(size) < len(row_ids):
+def _worth(count: int, weights: Sequence[float] | None, what: str) -> tuple[float, str]:
+    """How many labels of equal weight `count` weighted ones are worth, and how that is said."""
+    size = effective_size(weights or [1.0] * count)
+    said = f"{count} labelled {what if count != 1 else what.replace('records', 'record')}"
+    if round(size) < count:
         said += f", which count as {size:.0f} by their unequal chances"
     return size, said
 

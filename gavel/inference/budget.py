@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from gavel.errors import GavelError, StoreError
+from gavel.errors import GavelError
+from gavel.inference.ledger import writing
 from gavel.inference.request import Answer
 from gavel.settings.judging import Prices
 from gavel.settings.operation import Budget
 from gavel.store.bucket import bucket_of, put
-from gavel.store.files import write_failure
 
 _EVERY = 20
 """Answers between two looks at what the other runs have spent."""
@@ -96,14 +96,10 @@ class Spending:
         self._next = time.monotonic() + self._pause
         folder = self._folder / self._day
         unfinished = folder / f".{self._name}"
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(orjson.dumps(self._own))
             put(unfinished, folder / self._name)
-        except OSError as error:
-            if (sentence := write_failure(error)) is None:
-                raise
-            raise StoreError(f"{folder}: {sentence}; the answers kept so far stay") from error
         self._look()
 
     def _look(self) -> None:

@@ -87,10 +87,10 @@ class Ledger:
             StoreError: another process asks as this `worker`; the disk is full or the folder cannot be
                 written, and a tail not sealed stays.
         """
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with _scope_lock(folder, fcntl.LOCK_SH), _worker_lock(folder, worker):
-            with _writing(folder):
+            with writing(folder):
                 recover(folder)
                 ledger = cls(folder, run_id, worker)
             with ledger._tail:
@@ -111,7 +111,7 @@ class Ledger:
             row["worker"] = self._worker
             row["run_id"] = self.run_id
             line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-            with _writing(self._path):
+            with writing(self._path):
                 # A write may take a part only; on a disk that is nearly full the rest then fails.
                 while line:
                     line = line[self._tail.write(line) :]
@@ -290,7 +290,7 @@ def _seal(tail: IO[bytes], name: str, folder: Path) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Tell in one sentence that the disk is full, or that the ledger cannot be written."""
     try:
         yield

@@ -89,10 +89,9 @@ class OpenAICompatible:
                     # An endpoint that failed twice while this waited, or refused, would fail it too. Else a hung
                     # one, asked by one request at a time, would take as many time-outs as the breaker needs
                     # failures. One failure may be of its request alone, and is not that of all who wait.
-                    if self._mode is None and failures[seen:]:
-                        latest = failures[-1]
-                        if isinstance(latest, EvaluatorRefused) or len(failures) >= seen + 2:
-                            raise latest
+                    since = failures[seen:] if self._mode is None else []
+                    if len(since) > 1 or any(isinstance(f, EvaluatorRefused) for f in since):
+                        raise since[-1]
                     if self._mode is None:
                         try:
                             return await self._negotiate(client, request)

@@ -37,10 +37,12 @@ def release(store: Store, rubric: Rubric) -> list[Drift]:
         return drifted
     content = {"task": rubric.task, "version": rubric.version, "files": dict(rubric.files)}
     current = _document(store, rubric.task)
-    if release_state(store, rubric.task) == _state(rubric):
-        number = release_number(store, rubric.task)
-    else:
-        number = release_number(store, rubric.task) + 1
+    try:
+        other = release_state(store, rubric.task) != rubric.stamp
+    except RubricError:
+        # One that cannot be read is replaced.
+        other = True
+    number = release_number(store, rubric.task) + other
     for path, found in (
         (_document(store, rubric.task, rubric.version), content),
         (current, {**content, "number": number}),
@@ -81,17 +83,15 @@ def release_state(store: Store, task: str) -> str | None:
     """The task, version and hash of the current release; None where none was released."""
     if not _document(store, task).exists():
         return None
-    return _state(_read(_document(store, task)))
+    return _read(_document(store, task)).stamp
 
 
 def release_number(store: Store, task: str) -> int:
     """How often another rubric of `task` was released, which tells a release from an equal one before it."""
-    path = _document(store, task)
-    return int(orjson.loads(path.read_bytes()).get("number", 0)) if path.exists() else 0
-
-
-def _state(rubric: Rubric) -> str:
-    return f"{rubric.task} {rubric.version} {rubric.hash}"
+    try:
+        return int(orjson.loads(_document(store, task).read_bytes())["number"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def _document(store: Store, task: str, version: int | None = None) -> Path:

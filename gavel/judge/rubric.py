@@ -114,6 +114,11 @@ class Rubric:
         """32 hex digits that change with any byte of any file."""
         return _hash("\x1e".join(f"{n}\x1f{self.files[n]}" for n in sorted(self.files)))
 
+    @property
+    def stamp(self) -> str:
+        """Task, version and hash: which rubric it is."""
+        return f"{self.task} {self.version} {self.hash}"
+
     @cached_property
     def file_hashes(self) -> dict[str, str]:
         """The hash of each file, to tell which one drifted."""

@@ -84,3 +84,10 @@ def test_a_damaged_release_is_told(store: Store, tmp_path: Path, content: bytes)
     (tmp_path / "tiny" / "rubric" / "current.json").write_bytes(content)
     with pytest.raises(RubricError, match=r"current\.json: is not a released rubric"):
         released_rubric(store, "tiny")
+
+
+def test_a_current_release_that_cannot_be_read_is_replaced(store: Store) -> None:
+    assert release(store, TINY) == []
+    store.document("tiny/rubric/current").write_text('{"task": "ti')
+    assert release(store, TINY) == []
+    assert released_rubric(store, "tiny") == TINY
